@@ -129,7 +129,8 @@ fn of_two_raw_frees_on_two_cpus_one_is_refused() {
         let (pfn, order) = memory.cpu(CPU).unwrap().alloc(PAGE).map(Block::into_raw).unwrap();
         let free = move |cpu: u16| {
             let mut token = memory.cpu(CpuId::new(cpu)).unwrap();
-            // SAFETY: none for the second of the two; the level must refuse it.
+            // SAFETY: the first call owns the frames. The second one does not; the test shows that
+            // it is refused.
             unsafe { token.free_raw(pfn, order) }
         };
         let other = spawn(move || free(1));

@@ -7,8 +7,9 @@ use crate::{
     types::{Block, Order},
 };
 
-/// The block that compaction forms for a request: the request's own side of [`Captured`]. A block
-/// that is not taken returns to the zone when this value is dropped.
+/// The place of the block that compaction forms for a request. Compaction gets a [`Captured`],
+/// which refers to this value. A block that is not taken returns to the zone when this value is
+/// dropped.
 pub(crate) struct Capture<'s, 'm, P: Platform> {
     memory: &'s MemoryCore<'m, P>,
     slot: CaptureSlot,
@@ -21,7 +22,7 @@ impl<'s, 'm, P: Platform> Capture<'s, 'm, P> {
         Self { memory, slot: CaptureSlot::new(memory.tag(), order, frames) }
     }
 
-    /// The reference that is passed to relief.
+    /// The reference that is passed to [`Relief::compact`](crate::platform::Relief::compact).
     pub(crate) fn handle(&self) -> Captured<'_> {
         Captured::of(&self.slot)
     }

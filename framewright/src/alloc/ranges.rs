@@ -269,8 +269,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Some(Extent::new(self.tag(), range))
     }
 
-    /// The zone that contains `range`, and the positions in it of the first frame and of the first frame behind the
-    /// range.
+    /// The zone that contains `range`, and the bounds of the range as frames of the zone.
     fn locate_range(&self, range: FrameRange) -> Result<(ZoneId, u32, u32), RangeError> {
         if range.frames() == 0 {
             return Err(RangeError::Empty);

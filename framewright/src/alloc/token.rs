@@ -120,10 +120,10 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// | single frames of an extent | no | no | yes |
     /// | allocated again since, as a block of this order | no | no | no |
     ///
-    /// No level detects the last: it looks like a free by the new owner. A double free that
-    /// *checked* does not detect at the call is refused and reported when the second copy reaches
-    /// the zone; by then the block may have had two owners. While another CPU drains the lists of
-    /// the caller's CPU, *checked* cannot search them, and the block is freed to the zone.
+    /// No level detects the last bad free: it looks like a free by the new owner. A double free
+    /// that *checked* does not detect at the call is refused and reported when the second copy
+    /// reaches the zone; by then the block may have had two owners. While another CPU drains the
+    /// lists of the caller's CPU, *checked* cannot search them, and the block is freed to the zone.
     ///
     /// # Errors
     ///
@@ -249,7 +249,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     ///
     /// # Errors
     ///
-    /// A block of another memory is given back. So is any block if requests cannot ask for the
+    /// A block of another memory is given back. Any block is given back if requests cannot name the
     /// [type](AllocError::NotRequestable) of `request`.
     pub fn free_capturing(
         &mut self,
@@ -319,8 +319,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         }
     }
 
-    /// Puts a single frame on the list of movable frames of the first zone, or of those in emptying pageblocks, if it
-    /// belongs there and there is space. Otherwise returns its number in that zone.
+    /// Puts a single movable frame on its list for the first zone, if it belongs there and there is
+    /// space; otherwise returns its number in that zone. Frames of emptying pageblocks have a list
+    /// of their own.
     #[inline(always)]
     fn push_movable(&mut self, pfn: Pfn, order: Order) -> Result<(), u32> {
         let platform = self.memory().platform();

@@ -70,7 +70,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     ///
     /// # Panics
     ///
-    /// If the memory was made for fewer CPUs.
+    /// If the memory does not have the CPU.
     ///
     /// # Safety
     ///

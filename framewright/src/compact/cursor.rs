@@ -1,13 +1,15 @@
 //! The position of the index search between calls: single words without a lock. A lost race only
 //! makes the search examine a pageblock twice.
 //!
-//! The search works in rounds. A round walks the lists for pageblocks whose frames were all
-//! requested as movable, then the lists for pageblocks with unmovable frames, and then searches
-//! full pageblocks by address. Each call continues at the position where the last call stopped, and
-//! first uses the candidates that the last call found and did not use. If a whole round finds
-//! nothing, there is probably nothing to empty. From then on a request searches one piece only,
-//! alternately at the cursor and at the heads of the lists, where newly emptied pageblocks appear,
-//! until something is found. Other callers still search a whole round.
+//! The search works in rounds. Each round is searched in *pieces*: a piece reads up to
+//! `compact.headers_per_piece` headers under one hold of the zone lock. A round walks the lists for
+//! pageblocks whose frames were all requested as movable, then the lists for pageblocks with
+//! unmovable frames, and then searches full pageblocks by address. Each call continues at the
+//! position where the last call stopped, and first uses the candidates that the last call found and
+//! did not use. If a whole round finds nothing, there is probably nothing to empty. From then on a
+//! request searches one piece only, alternately at the cursor and at the heads of the lists, where
+//! newly emptied pageblocks appear, until something is found. Other callers still search a whole
+//! round.
 //!
 //! Full pageblocks exist nearly always, and most of them cannot be emptied for lack of target
 //! frames. So a round counts as empty if it found nothing before the search for full pageblocks,
@@ -27,7 +29,7 @@ use crate::{
 /// No pageblock.
 const NONE: u32 = u32::MAX;
 
-/// Bit position of the kind of a source, above its number.
+/// Bit position of the kind of a [`Source`], above the number of its pageblock.
 const KIND: u32 = 30;
 
 /// State of one search between calls.
@@ -193,8 +195,8 @@ impl SearchCursor {
 
     /// Removes and returns the best candidate.
     pub(super) fn take_candidate(&self) -> Option<Source> {
-        let full = |word: &&AtomicU32| word.load(Ordering::Relaxed) != NONE;
-        Source::from_bits(self.candidates.iter().find(full)?.swap(NONE, Ordering::Relaxed))
+        let is_set = |word: &&AtomicU32| word.load(Ordering::Relaxed) != NONE;
+        Source::from_bits(self.candidates.iter().find(is_set)?.swap(NONE, Ordering::Relaxed))
     }
 
     /// Stores `source`, which was emptied in part, as a start of the next call. Only a few sources
@@ -214,12 +216,12 @@ impl SearchCursor {
         PartlyEmptied(self.partly_emptied.iter())
     }
 
-    /// After an empty round: whether this search is at the heads of the lists. Every second search
-    /// is.
+    /// After an empty round: whether this search is at the heads of the lists, as every second
+    /// search is.
     pub(super) fn take_turn_at_heads(&self) -> bool {
-        let polls = !self.heads_were_last.load(Ordering::Relaxed);
-        self.heads_were_last.store(polls, Ordering::Relaxed);
-        polls
+        let at_heads = !self.heads_were_last.load(Ordering::Relaxed);
+        self.heads_were_last.store(at_heads, Ordering::Relaxed);
+        at_heads
     }
 
     /// After an empty round: whether skip hints are to be reset.
@@ -282,7 +284,7 @@ mod tests {
         progress.advance(None, true);
         assert!(
             progress.kind == SourceKind::AllMovable && progress.last_round_empty,
-            "full pageblocks exist nearly always"
+            "a full pageblock changed the result of the round"
         );
         progress.advance(Some(3), true);
         assert!(!progress.last_round_empty && progress.found_any);

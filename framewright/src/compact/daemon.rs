@@ -148,9 +148,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
     }
 
-    /// Resets the skip hints and positions of the scanners in the zones of a node where scanners
-    /// have met in a run for a request since the last reset. To be called when background reclaim
-    /// of the node goes to sleep.
+    /// For the scanners: resets their positions and the skip hints in each zone of a node in which
+    /// a run for a request has ended with a meeting of the scanners since the last reset. To be
+    /// called when background reclaim of the node goes to sleep.
     pub fn reset_skip_hints(&mut self, node: NodeId) {
         let zones = self.memory.numbered_zones_of(node);
         for (id, _) in zones.filter(|(_, zone)| zone.managed() > 0) {
@@ -167,10 +167,11 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     #[cfg(not(feature = "compare"))]
     fn reset_hints(&self, _: ZoneContext<'_, 'm, P>) {}
 
-    /// Proactive compaction: if a node is too fragmented, compacts it until it no longer is,
-    /// without using its reserve. To be called every 500 ms while background reclaim is idle.
-    /// Returns `None` if there was nothing to do, else the decrease of
-    /// [`Memory::fragmentation_score`](crate::Memory::fragmentation_score). If that is 0, the caller should pause for 30 s.
+    /// Proactive compaction: if a node is too fragmented, compacts it until it is not, without
+    /// using its reserve. To be called every 500 ms while background reclaim is idle. Returns
+    /// `None` if there was nothing to do, else the decrease of
+    /// [`Memory::fragmentation_score`](crate::Memory::fragmentation_score). If that is 0, the
+    /// caller should pause for 30 s.
     pub fn proactive(&mut self, node: NodeId) -> Option<u64> {
         let memory = self.memory;
         let tuning = memory.tuning().compact;

@@ -8,7 +8,7 @@ use crate::{
     types::Order,
 };
 
-/// Of 2^6 attempts, 63 are refused, and the last one runs.
+/// Of 2^6 attempts, 63 are refused, and the 64th runs.
 const MAX_SHIFT: u32 = 6;
 
 /// Greater than every order.
@@ -16,7 +16,9 @@ const NONE: u32 = u32::MAX;
 
 /// Recent failures of compaction in a zone.
 pub(crate) struct Deferral {
+    /// Attempts since the last failure.
     considered: AtomicU32,
+    /// The binary logarithm of the length of a deferral, in attempts.
     shift: AtomicU32,
     /// The lowest order that failed.
     failed: AtomicU32,
@@ -107,12 +109,12 @@ mod tests {
     fn each_failure_doubles_the_refused_attempts_up_to_63() {
         let (deferral, order) = (Deferral::new(), Order::PAGEBLOCK);
         assert!(!deferral.refuses(order));
-        for rest in [1, 3, 7, 15, 31, 63, 63, 63] {
+        for refused in [1, 3, 7, 15, 31, 63, 63, 63] {
             deferral.defer(order);
             assert!(deferral.is_deferring(order));
             assert!(!deferral.is_restarting(order));
-            assert_eq!(refused_in_a_row(&deferral, order), rest);
-            assert_eq!(deferral.is_restarting(order), rest == 63);
+            assert_eq!(refused_in_a_row(&deferral, order), refused);
+            assert_eq!(deferral.is_restarting(order), refused == 63);
             assert!(!deferral.refuses(order), "the attempt after the deferral was refused");
             assert!(!deferral.is_deferring(order));
         }
@@ -125,7 +127,10 @@ mod tests {
         deferral.defer(order(5));
         assert!(!deferral.refuses(order(4)) && deferral.refuses(order(5)));
         deferral.end_up_to(order(5));
-        assert!(!deferral.refuses(order(5)), "order 5 forms");
+        assert!(
+            !deferral.refuses(order(5)),
+            "order 5 was refused after a block of order 5 had formed"
+        );
         deferral.defer(order(6));
         deferral.reset(order(6));
         assert!(!deferral.refuses(order(9)));

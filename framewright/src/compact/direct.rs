@@ -12,11 +12,12 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     /// Forms a block for a request; implements
     /// [`Relief::compact`](crate::platform::Relief::compact). The block is in `captured` if it
     /// could be captured for the request. Otherwise it is on the lists, where any request may take
-    /// it. Also returns [`Compacted::Unavailable`] if requests cannot name the type of `need`.
+    /// it. Returns [`Compacted::Unavailable`] if compaction is switched off, or if `need` has a
+    /// migratetype that requests cannot name.
     ///
     /// # Panics
     ///
-    /// If the memory was made for fewer CPUs than `need` names.
+    /// If the memory does not have the CPU of `need`.
     pub fn compact(
         &mut self,
         need: &Need,

@@ -42,7 +42,7 @@ pub(super) struct Evacuated {
     pub(super) scanned: u64,
     /// Batches that moved, each with a flush.
     batches: u64,
-    /// Whether free frames from CPU lists, the depot and deferred groups were returned to the zone.
+    /// Whether free frames from CPU lists, the depot and deferred frees were returned to the zone.
     pub(super) drained_lists: bool,
     /// The reason why the attempt ended early; `None` if it did not.
     pub(super) early_end: Option<EarlyEnd>,
@@ -85,13 +85,13 @@ pub(super) struct EvacuationOptions {
     /// No page moves unless all pages can be claimed: in one batch, or one batch after the other if
     /// the workspace is too small.
     pub(super) all_or_none: bool,
-    /// If frames of the range remain allocated, the frames on CPU lists, in the depot, and whose free
-    /// waits for a flush are returned to the zone, at most once.
+    /// If frames of the range remain allocated, free frames on CPU lists, in the depot and in
+    /// deferred frees are returned to the zone, at most once.
     pub(super) may_drain: bool,
     /// The budget, in units of one page move. It may be exceeded slightly.
     pub(super) budget: u64,
-    /// Whether a range is started if the budget does not cover all of it. A later request
-    /// continues.
+    /// Whether a part of the range is emptied if the budget does not cover all of it. A later
+    /// request continues.
     pub(super) may_be_partial: bool,
 }
 
@@ -143,7 +143,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         memory.held_by_cpus() > 0 || ctx.on_cpu.zone.in_depot() > 0 || self.tlb.deferred() > 0
     }
 
-    /// Returns free frames from CPU lists, the depot and deferred groups to the zone. This is done
+    /// Returns free frames from CPU lists, the depot and deferred frees to the zone. This is done
     /// once, and is charged to the budget before anything else moves. Asynchronous compaction does
     /// not interrupt CPUs for deferred frames, because each pageblock that cannot be emptied would
     /// cause a flush of all CPUs.

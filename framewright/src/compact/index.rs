@@ -94,9 +94,10 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             }
             match emptied.outcome {
                 Outcome::PartialSkipped => {
-                    // No pageblock of this kind is emptier, so all others of its kind lack targets,
-                    // too. This conclusion is wrong if the attempt moved pages or drained lists,
-                    // because both make pageblocks emptier than they were during the search.
+                    // Targets are at least as full as the source. So if the emptiest source of a
+                    // kind lacks targets, all others of its kind lack them, too. This does not hold
+                    // if the attempt moved pages or drained lists, because both make pageblocks
+                    // emptier than they were during the search.
                     let untouched = emptied.work == 0 && !emptied.drained_lists;
                     let none_for_kind =
                         targets_were_lacking || search_pass.is_emptiest && untouched;
@@ -206,9 +207,10 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         emptied(Outcome::Success)
     }
 
-    /// Whether there may be targets for the pages in `frames` of a pageblock with contents `held`. Free
-    /// frames on CPU lists, in the depot and in deferred groups look allocated; they become targets when they are
-    /// returned to the zone. This is done once, if there are too few targets without these frames.
+    /// Whether there may be targets for the pages in `frames` of a pageblock with contents `held`.
+    /// Free frames on CPU lists, in the depot and in deferred frees look allocated; they become
+    /// targets when they are returned to the zone. This is done once, if there are too few targets
+    /// without these frames.
     fn check_targets(
         &self,
         ctx: ZoneContext<'c, 'm, P>,
@@ -321,7 +323,7 @@ struct Emptied {
     outcome: Outcome,
     /// Its cost, in units of one page move.
     work: u64,
-    /// Whether free frames from CPU lists, the depot and deferred groups were returned to the zone.
+    /// Whether free frames from CPU lists, the depot and deferred frees were returned to the zone.
     drained_lists: bool,
     /// Frames that were moved.
     moved: u64,
@@ -353,7 +355,7 @@ fn count(map: &[u64; WORDS]) -> u32 {
 fn freest_part(map: &[u64; WORDS], order: Order) -> u32 {
     let size = order.frames() as u32;
     let free = |start: u32| -> u32 { count(&within(map, start, start + size)) };
-    // `max_by_key` returns the last of equals: here the lowest.
+    // `max_by_key` returns the last of equal elements: in descending order, the lowest start.
     let starts = (0..PAGEBLOCK_FRAMES as u32).step_by(size as usize);
     starts.rev().max_by_key(|&start| free(start)).unwrap_or(0)
 }

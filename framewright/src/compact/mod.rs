@@ -7,12 +7,12 @@
 //! ([`CompactMethod`](crate::tuning::CompactMethod)); they share everything else.
 //!
 //! **By index** (the default): the header of every pageblock counts its free frames, and its
-//! allocated frames by movability. Lists sort pageblocks by fullness; these lists are the index. The
-//! emptiest movable pageblock is isolated, its pages move into the fullest pageblocks, and the
+//! allocated frames by movability. Lists sort pageblocks by fullness; these lists are the index.
+//! The emptiest movable pageblock is isolated, its pages move into the fullest pageblocks, and the
 //! formed block is captured for the request before any other request can take the block. Pageblocks
 //! with unmovable frames receive pages however empty these pageblocks are. The method reads a few
-//! headers, and the map of the one pageblock that is emptied. It moves no pages of pageblocks of
-//! other types: a request for memory that is not movable claims a whole emptied pageblock.
+//! headers, and the map of the one pageblock that is emptied. It moves pages of movable pageblocks
+//! only. A request for memory that is not movable claims a whole emptied pageblock.
 //!
 //! **By two scanners**, as Linux does, for comparison (feature `compare`): a migrate scanner moves
 //! up through the zone and claims pages, and a free scanner moves down and takes free frames as
@@ -20,13 +20,13 @@
 //! without success get a skip hint. Four of the scanners' rules were wrong in Linux until 2013; each
 //! of these repairs can be switched off (`CompactRepairs`).
 //!
-//! **Modes**: without waiting, waiting for locks only, or waiting for anything ([`MigrateMode`]).
+//! **Modes** ([`MigrateMode`]): compaction waits for nothing, for locks only, or for anything.
 //! After failures, up to 63 attempts in a row are deferred.
 //!
-//! **Callers**: the embedder makes a [`Compactor`] from its [`Mover`](crate::migrate::Mover), which moves
-//! its pages, and its [`Shootdown`](crate::tlb::Shootdown), which flushes CPUs. It calls the compactor
-//! from its [`Relief`](crate::platform::Relief) for a request ([`Compactor::compact`]), from its
-//! background thread ([`Compactor::background`], [`Compactor::proactive`]), on demand
+//! **Callers**: the embedder makes a [`Compactor`] from its [`Mover`](crate::migrate::Mover), which
+//! moves its pages, and its [`Shootdown`](crate::tlb::Shootdown), which flushes TLBs. It calls the
+//! compactor from its [`Relief`](crate::platform::Relief) for a request ([`Compactor::compact`]),
+//! from its background thread ([`Compactor::background`], [`Compactor::proactive`]), on demand
 //! ([`Compactor::compact_node`]), and to empty given ranges ([`Compactor::alloc_range`],
 //! [`Compactor::alloc_contiguous`], [`Compactor::remove_memory`]).
 //!
@@ -41,7 +41,7 @@
 //! | `suitable` | whether compaction should start in a zone |
 //! | `target_frames` | frames to move pages to, and frames that pages have left |
 //! | `any_zone` | target frames for given ranges, whose pages may also move to other zones |
-//! | `retries` | bounded waits for others while a given range is emptied |
+//! | `retries` | bounded waits for other callers while a given range is emptied |
 //! | `evacuate` | emptying a range of frames |
 //! | `index` | compaction by index |
 //! | `search`, `cursor` | the search for the next pageblock to empty by index, and its position between calls |
@@ -100,7 +100,8 @@ struct Goal {
     /// The block is for the huge-page reserve of the zone, so blocks that exist already do not
     /// count.
     fills_huge_reserve: bool,
-    /// A block that could only be claimed together with a partly used pageblock does not count.
+    /// A free block in a partly used pageblock of another type does not count, because taking it
+    /// would mix types.
     unmixed: bool,
 }
 
@@ -151,7 +152,7 @@ impl Goal {
         Self { fills_huge_reserve: true, ..goal }
     }
 
-    /// Whether the lists already contain a block.
+    /// Whether the lists already contain a block for this goal.
     fn has_formed(&self, buddy: &Buddy<'_>) -> bool {
         self.order.is_some_and(|order| buddy.has_formed(order, self.migratetype, self.unmixed))
     }

@@ -67,8 +67,8 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     }
 
     /// Migrates the pages out of isolated frames of a zone, to any other frames. With `may_drain`,
-    /// the frames on CPU lists, in the depot, and whose free waits for a flush are returned to the
-    /// zone, at most once.
+    /// free frames on CPU lists, in the depot and in deferred frees are returned to the zone, at
+    /// most once.
     pub(super) fn evacuate_range(
         &mut self,
         zone: ZoneId,

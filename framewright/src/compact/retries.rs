@@ -1,4 +1,4 @@
-//! Bounded waits for others while a given range is emptied.
+//! Bounded waits for other callers while a given range is emptied.
 //!
 //! Other callers of compaction may have isolated pageblocks of the range, to empty them. The
 //! embedder may refuse to claim pages, because a lock is taken or too many pages are isolated

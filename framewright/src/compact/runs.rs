@@ -1,6 +1,6 @@
-//! Contiguous runs: takes a free run, or empties one, pageblock by pageblock. Pageblocks whose
-//! headers show unmovable frames are skipped; other unmovable pages are detected only by the
-//! attempt to move them.
+//! Contiguous runs: a free run is taken, or else a run is emptied, pageblock by pageblock.
+//! Pageblocks whose headers show unmovable frames are skipped; other unmovable pages are detected
+//! only by the attempt to move them.
 //!
 //! Isolated pageblocks are skipped, too. If they are the only obstacles in some run, the search
 //! [waits](super::retries) for them at its end.
@@ -28,8 +28,9 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     ///
     /// # Errors
     ///
-    /// [`RangeError::NotFound`] if no run can be emptied without using the reserve, or if in each
-    /// zone several times as many pages as the run has frames were moved without success.
+    /// [`RangeError::NotFound`] if no run can be emptied without using the reserve. The search of a
+    /// zone ends when more than four times as many pages as the run has frames were moved without
+    /// success.
     pub fn alloc_contiguous(&mut self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
         let memory = self.memory;
         match memory.alloc_contiguous(wanted) {
@@ -103,10 +104,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
         true
     }
 
-    /// The last obstacle between two frames. The next run may begin after it. A pageblock with
-    /// unmovable frames is an obstacle. So is a pageblock if the free frames of the run, from this
-    /// pageblock to the end, exceed the free frames above the reserve. `isolated` says whether
-    /// isolated pageblocks are obstacles.
+    /// The last obstacle in a run; the next run may begin after it. An obstacle is a pageblock with
+    /// unmovable frames, or of a type that requests cannot name. So is a pageblock from which to
+    /// the end of the run more frames are free than the zone has above its reserve. `isolated` says
+    /// whether isolated pageblocks are obstacles.
     fn last_obstacle(
         &self,
         id: ZoneId,
@@ -215,13 +216,13 @@ impl<'w> RunSearch<'w> {
         Self { wanted, retries: RetryBudget::new(), moved: 0, waiting_may_help: false }
     }
 
-    /// Whether the limit for pages that moved without success is not exceeded.
+    /// Whether the pages that moved without success are still within their limit.
     const fn may_continue(&self) -> bool {
         self.moved <= MAX_WASTED_RUNS * self.wanted.frames()
     }
 }
 
-/// Bounds and alignment of runs in a zone that begin with a pageblock.
+/// Bounds and alignment of the runs in a zone. Each run begins with a pageblock.
 struct Runs {
     /// The zone's first frame.
     base: u64,

@@ -1,11 +1,13 @@
 //! The search for the next pageblock to empty by index. The search reads pageblock headers only.
 //!
-//! A search reads a bounded number of headers and continues at the position where the last one stopped
-//! ([`cursor`](super::cursor)). Single pageblocks are searched on the lists, emptiest first. A pageblock that could not
-//! be emptied gets a skip hint, and is skipped until no other pageblock is left. The search for full pageblocks, by
-//! address, is last, and only for a request or for a whole node on demand. Each full pageblock costs as many moves as a
-//! pageblock has frames, and its pages can move only into pageblocks with unmovable frames. Runs of pageblocks, for
-//! larger blocks, are searched by address, too, with a cursor of their own.
+//! A piece of the search reads at most `compact.headers_per_piece` headers under one hold of the
+//! zone lock. It continues at the position where the last piece stopped
+//! ([`cursor`](super::cursor)). Single pageblocks are searched on the lists, emptiest first. A
+//! pageblock that could not be emptied gets a skip hint, and is skipped until no other pageblock is
+//! left. The search for full pageblocks, by address, is last, and only for a request or for a whole
+//! node on demand. Each full pageblock costs as many moves as a pageblock has frames, and its pages
+//! can move only into pageblocks with unmovable frames. Runs of pageblocks, for larger blocks, are
+//! searched by address, too, with a cursor of their own.
 
 use super::{
     Compactor, Goal,

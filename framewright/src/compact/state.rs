@@ -7,6 +7,7 @@ use crate::{observe::CompactCounters, sync::AtomicU64};
 pub(crate) struct ZoneCompaction<'m> {
     /// Pageblocks that are not worth searching for now.
     pub(super) skip: SkipHints<'m>,
+    /// Deferral of compaction for requests. With the scanners, also of background compaction.
     pub(super) deferral: Deferral,
     /// Deferral of background compaction by index.
     pub(super) background: Deferral,
@@ -15,7 +16,7 @@ pub(crate) struct ZoneCompaction<'m> {
     pub(super) huge_reserve: Deferral,
     #[cfg(feature = "compare")]
     pub(super) scan: super::scan::ScanState,
-    /// Position of the index search.
+    /// Position of the index search for single pageblocks.
     pub(super) cursor: SearchCursor,
     /// Position of the index search for runs of pageblocks.
     pub(super) runs: SearchCursor,

@@ -38,8 +38,8 @@ impl<'c, 'm, P: Platform> CompactZones<'c, 'm, P> {
         self.states.get(zone.index())
     }
 
-    /// Ends the deferral of this order in the zone of the block: a request has got the block of
-    /// `order` at `pfn` after compaction.
+    /// Records that a request has got the block of `order` at `pfn` after compaction. Ends the
+    /// deferral of this order in the zone of the block.
     pub(crate) fn helped(&self, pfn: Pfn, order: Order) {
         let Some((zone, _)) = self.memory.find(pfn, order) else { return };
         let hints = self.state(zone);

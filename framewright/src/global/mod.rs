@@ -5,11 +5,13 @@
 //! of its own for tokens nor `unsafe` code, except two traits that describe its machine: [`Pinning`] (the CPU of the
 //! caller) and [`Mapped`] (the addresses of frames).
 //!
-//! Only one caller uses a token at a time. Pinning excludes other threads. The token may be in use when an interrupt
-//! handler runs, when the library calls a hook of the embedder, or when a thread runs while another waits in such a
-//! hook. These callers then bypass the token: they allocate from the zones and free to them. So interrupt handlers may
-//! call all methods; handlers of NMIs may not, because they may have interrupted a holder of a zone's lock. Interrupts
-//! need not be masked, because a handler ends before the interrupted code continues.
+//! Only one caller uses a token at a time. Pinning excludes other threads. The token may be in use
+//! when an interrupt handler runs, when the library calls a hook of the embedder, or when a thread
+//! runs while another waits in such a hook. These callers then bypass the token: they allocate from
+//! the zones and free to them. So interrupt handlers may call all methods except
+//! [`Global::release_cpu`]; handlers of NMIs may not, because they may have interrupted a holder of
+//! a zone's lock. Interrupts need not be masked, because a handler ends before the interrupted code
+//! continues.
 
 #![allow(unsafe_code)]
 
@@ -137,9 +139,10 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
             let frames = place_for(config, bytes).ok_or(GlobalInitError::NoSpace { bytes })?;
             let start = platform.address(frames.start());
             let padding = start.align_offset(layout.align());
-            // SAFETY: the map names the frames as present, so they are mapped there, and no other code uses them. No
-            // frame was allocated yet, because the memory does not exist yet, and the frames are reserved below. The
-            // padding is less than the alignment, which `bytes` includes.
+            // SAFETY: the map names the frames as present, so they are mapped there, and no other
+            // code uses them. No frame was allocated yet, because the memory does not exist yet,
+            // and the frames are reserved below. The start is aligned to a frame, so the padding is
+            // at most the alignment minus `FRAME_SIZE`, which `bytes` includes.
             let metadata = unsafe {
                 let start = start.cast::<MaybeUninit<u8>>().add(padding);
                 core::slice::from_raw_parts_mut(start, layout.bytes())

@@ -16,11 +16,12 @@
 //!   detects writes through stale pointers for longer. They return to the zone when memory runs short, and with every
 //!   drain of the lists of the CPU.
 //!
-//! **These parts add no instructions to the hot paths of the other levels.** At *tracked* the lists of all CPUs are
-//! entered through the try-lock of machines without remote barriers, so every push and pop takes the path that
-//! updates the states, which is cold at the other levels. At *paranoid* the rings of all CPUs have limit 0, so every
-//! push and pop takes the path for lists that are switched off, which is cold at the other levels, too. Allocations
-//! go to the zone one by one. The zone also has its own map of heads, as at *checked*.
+//! **These parts add no instructions to the hot paths of the other levels.** At *tracked* all CPUs
+//! use the try-lock for their lists, as on machines without remote barriers. So every push and pop
+//! takes the path that updates the states, which is cold at the other levels. At *paranoid* the
+//! rings of all CPUs have limit 0, so every push and pop takes the path for lists that are switched
+//! off, which is cold at the other levels, too. Allocations go to the zone one by one. The zone
+//! also has its own map of the heads of allocated blocks, as at *checked*.
 //!
 //! Invariants: a byte has the mark of a block, with its order, exactly where an allocated block
 //! starts; the blocks and extents in a zone's bytes have as many frames as are in use.

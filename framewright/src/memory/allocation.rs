@@ -100,8 +100,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.split_extent(extent)
     }
 
-    /// Splits a block into its frames, as [`Memory::split_extent`] does. Takes no lock for a block of less than a
-    /// pageblock where frees are not [checked](crate::tuning::Hardening).
+    /// Splits a block into its frames, as [`Memory::split_extent`] does. Takes no lock for a block
+    /// smaller than a pageblock if frees are not [checked](crate::tuning::Hardening).
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Panics
     ///
-    /// If the memory was made for fewer CPUs.
+    /// If the memory does not have the CPU.
     ///
     /// # Safety
     ///

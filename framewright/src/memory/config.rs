@@ -22,8 +22,9 @@ pub enum Presence {
     Present,
     /// The range may be added later ([`Memory::add_memory`](super::Memory::add_memory)).
     Absent,
-    /// The range is added later in pieces of any length, in any order, for example as a boot loader reports them. Only
-    /// frames of the range can be added. Costs a bit per frame of its zone.
+    /// The range is added later in pieces of any length, in any order, for example as a boot loader
+    /// reports them. Only frames of the range can be added. Costs one bit of metadata per frame of
+    /// its zone.
     InPieces,
     /// The range is present and in use: by a boot allocator, an initrd, tables of the firmware. Its
     /// frames count as managed and as allocated
@@ -141,25 +142,25 @@ impl<'c> Config<'c> {
         }
     }
 
-    /// The same with these [settings](Config::tuning).
+    /// The same configuration with these [settings](Config::tuning).
     #[must_use]
     pub fn with_tuning(self, tuning: Tuning) -> Self {
         Self { tuning, ..self }
     }
 
-    /// The same with these [side tables](Config::side_tables).
+    /// The same configuration with these [side tables](Config::side_tables).
     #[must_use]
     pub fn with_side_tables(self, side_tables: SideTables) -> Self {
         Self { side_tables, ..self }
     }
 
-    /// The same with CPUs on [these nodes](Config::cpu_nodes).
+    /// The same configuration with CPUs on [these nodes](Config::cpu_nodes).
     #[must_use]
     pub fn with_cpu_nodes(self, cpu_nodes: &'c [NodeId]) -> Self {
         Self { cpu_nodes, ..self }
     }
 
-    /// The same with these [distances](Config::distances) between nodes.
+    /// The same configuration with these [distances](Config::distances) between nodes.
     #[must_use]
     pub fn with_distances(self, distances: &'c [u8]) -> Self {
         Self { distances, ..self }
@@ -275,7 +276,7 @@ impl<'c> Config<'c> {
         if usize::from(self.cpus) > MAX_CPUS {
             return Err(InitError::TooManyCpus { given: self.cpus });
         }
-        // Does not sum frames, because the map is not checked yet and the sum could overflow.
+        // The frames are not summed, because the map is not checked yet and the sum could overflow.
         let is_absent = |range: &MemoryRange| range.presence == Presence::Absent;
         if self.memory.iter().all(|range| is_absent(range) && range.frames.frames() > 0) {
             return Err(InitError::NoMemory);

@@ -13,8 +13,8 @@ impl<P: Platform> Memory<'_, P> {
     ///
     /// # Errors
     ///
-    /// [`HotplugError`]: the map does not name the range in one zone, or part of the range is present already. Nothing
-    /// has changed.
+    /// [`HotplugError`]: the range is not within one zone of the memory map, or a part of it is
+    /// present already. Nothing has changed.
     pub fn add_memory(&self, range: FrameRange) -> Result<(), HotplugError> {
         self.core.add_memory(range)
     }

@@ -54,9 +54,10 @@ impl<'m, P: Platform> Memory<'m, P> {
 
     /// Frees frames of extents, or of ranges in use from the start, in any parts. For kernels that store frame numbers.
     ///
-    /// From [`Hardening::Checked`](crate::tuning::Hardening::Checked) on the call is refused, and reported through
-    /// [`Platform::corruption`], if a frame is free in the zone or part of a block of another order. *Checked* does not
-    /// detect frames on the lists of CPUs, blocks of order 0, or whole pageblocks that are one block; *tracked* does.
+    /// From [`Hardening::Checked`](crate::tuning::Hardening::Checked) on the call is refused, and
+    /// reported through [`Platform::corruption`], if a frame is free in the zone or part of a block
+    /// of another order. *Checked* does not detect a free of frames that are on the lists of CPUs,
+    /// blocks of order 0, or a block of a whole pageblock; *tracked* does.
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ pub struct IsolatedBlock<'m> {
 }
 
 impl IsolatedBlock<'_> {
-    /// The frames of the pageblock, from the first present frame of the zone to the last, holes
+    /// The frames of the pageblock from the zone's first present frame in it to the last, holes
     /// included.
     #[must_use]
     pub fn range(&self) -> FrameRange {
@@ -85,8 +85,8 @@ impl<'m, P: Platform> Memory<'m, P> {
                 IsolationRefused::AlreadyIsolated => IsolateError::AlreadyIsolated,
                 IsolationRefused::Unmovable(frames) => IsolateError::Unmovable { frames },
             })?;
-        // Owners read the type inside their lists. An owner that is inside now may have read the
-        // old type.
+        // An owner reads the type of a pageblock while it uses its lists. An owner that is using
+        // them now may have read the old type.
         self.core.drain_every_cpu(id);
         isolation.keep();
         let range = zone.frames_of(frame >> PAGEBLOCK_ORDER);

@@ -36,7 +36,9 @@ pub struct Layout {
     pageblocks: usize,
     /// Whether there are maps of the heads of allocated blocks, for checking raw frees.
     heads: bool,
+    /// Gigablocks of all zones: aligned ranges of 512 pageblocks, 1 GiB.
     gigablocks: usize,
+    /// Words of the zones' sets of pageblocks.
     set_words: usize,
     ranges: usize,
     /// Pageblocks of zones whose memory is added in pieces.
@@ -63,8 +65,8 @@ pub struct Layout {
     states: bool,
     /// Slots in the quarantine of one CPU for one zone.
     quarantine: usize,
-    /// Bytes of the drain log of a CPU for a zone, which depend on the platform's lock type; 0 if the machine does not
-    /// trace.
+    /// Bytes of the drain log of a CPU for a zone (drained blocks whose events are not traced yet).
+    /// They depend on the platform's lock type; 0 if the machine does not trace.
     drain_log: usize,
     /// Entries of the drain logs of a CPU, over all zones.
     logged: usize,
@@ -215,7 +217,8 @@ impl Layout {
         .into_iter()
     }
 
-    /// Bytes per managed frame, without optional side tables and CPU lists.
+    /// Bytes per managed frame, without the optional parts and those that grow with the number of
+    /// CPUs.
     #[must_use]
     pub fn bytes_per_frame(&self) -> f64 {
         let bytes: usize = self
@@ -226,7 +229,7 @@ impl Layout {
         bytes as f64 / self.managed as f64
     }
 
-    /// Bytes of CPU lists, over all CPUs.
+    /// Bytes of all parts that grow with the number of CPUs, mostly those of CPU lists.
     #[must_use]
     pub fn cpu_list_bytes(&self) -> usize {
         self.parts().filter(|part| part.per_cpu).map(|part| part.bytes).sum()

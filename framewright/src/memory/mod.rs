@@ -126,7 +126,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.tuning()
     }
 
-    /// The method by which owners of per-CPU lists exclude drainers in this memory.
+    /// The protocol by which the owner of per-CPU lists and CPUs that drain them exclude each other
+    /// in this memory.
     #[must_use]
     pub fn owner_lock(&self) -> OwnerLock {
         self.core.owner_lock()

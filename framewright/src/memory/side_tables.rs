@@ -28,19 +28,19 @@ pub struct SideTables {
 }
 
 impl SideTables {
-    /// The same with a byte of [flags](SideTables::flags).
+    /// These tables and a byte of [flags](SideTables::flags) per frame.
     #[must_use]
     pub const fn with_flags(self) -> Self {
         Self { flags: true, ..self }
     }
 
-    /// The same with a word for the [owner](SideTables::owners).
+    /// These tables and a word for the [owner](SideTables::owners) of each frame.
     #[must_use]
     pub const fn with_owners(self) -> Self {
         Self { owners: true, ..self }
     }
 
-    /// The same with the tables of [reclaim](SideTables::lru).
+    /// These tables and those of [reclaim](SideTables::lru).
     #[must_use]
     pub const fn with_lru(self) -> Self {
         Self { lru: true, ..self }

@@ -18,9 +18,9 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Safety
     ///
-    /// `shootdown` fulfils the contract of [`Shootdown`] for all CPUs that cache translations to frames of this memory:
-    /// frames are freed after its flushes. [`NoShootdown`](crate::tlb::NoShootdown) is correct only if no CPU caches
-    /// such translations.
+    /// `shootdown` fulfils the contract of [`Shootdown`] for all CPUs that cache translations to
+    /// frames of this memory, because frames are freed after its flushes.
+    /// [`NoShootdown`](crate::tlb::NoShootdown) is correct only if no CPU caches such translations.
     #[must_use]
     #[allow(unsafe_code)]
     pub unsafe fn flusher<'f>(

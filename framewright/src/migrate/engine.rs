@@ -28,7 +28,7 @@ pub(crate) trait Targets {
     fn free_source(&mut self, pfn: Pfn, order: Order);
     /// Frees all frames from calls of `free_source` that are still pending.
     fn finish_frees(&mut self) {}
-    /// Called after free frames of CPU lists, the depot and deferred groups were returned to the
+    /// Called after free frames of CPU lists, the depot and deferred frees were returned to the
     /// zone.
     fn after_drain(&mut self) {}
 }
@@ -220,7 +220,7 @@ impl<P: Platform> ChunkMove<'_, '_, '_, P> {
     }
 }
 
-/// Pages that may be unmapped. On drop, those that have not moved are undone.
+/// Pages, of which some may be unmapped. On drop, those that are still unmapped are undone.
 struct Unmapped<'u, P: Platform> {
     mover: &'u dyn Mover<P>,
     moves: &'u mut [Move],

@@ -14,10 +14,11 @@
 //! 1. **Claim**: the embedder names the pages in some frames that may move, and ensures that no other caller claims
 //!    them. The frames still belong to the embedder.
 //! 2. **Place**: the library takes free frames to move to.
-//! 3. **Unmap**: the embedder locks the page and its new frames, and removes the page from every page table, and adds
-//!    the removed translations to one flush batch. From then on the page is accessed only through stale translations.
-//! 4. **Flush** once for up to 512 frames, and only then **copy**, so that every store through a stale translation
-//!    has reached the source before the copy.
+//! 3. **Unmap**: the embedder locks the page and its new frames, removes the page from every page
+//!    table, and adds the removed translations to one flush batch. From then on the page is
+//!    accessed only through stale translations.
+//! 4. **Flush** once for a batch of about 512 frames, and only then **copy**, so that every store
+//!    through a stale translation has reached the source before the copy.
 //! 5. **Remap**: the embedder maps the page in its new frames, which belong to the embedder from then on; the old
 //!    frames belong to the library. Or **undo**: the embedder maps the page in its old frames again.
 //! 6. **Release**: the embedder ends the claims on pages that did not move.
@@ -46,6 +47,6 @@ pub(crate) use engine::{Migration, Moved, Targets};
 pub use mover::{ClaimEnd, Claims, Effort, Locking, MigrateMode, Mover};
 pub use page::{Move, MoveFailure, Stage};
 
-/// The maximum number of frames that are unmapped for one flush. So no access to a page waits
-/// longer than moving one huge page takes.
+/// A batch with this many frames takes no further page. Only its last page may exceed this number.
+/// So no access to a page waits much longer than moving one huge page takes.
 const BATCH_FRAMES: u64 = 512;

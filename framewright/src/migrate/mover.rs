@@ -138,7 +138,7 @@ pub enum ClaimEnd {
 /// * if [`Mover::undo`] panics, its pages stay claimed in the state in which it left them, and their new
 ///   frames leak.
 pub unsafe trait Mover<P: Platform> {
-    /// Claims the pages that have any of `frames`, in ascending order. Each of the frames was
+    /// Claims the pages that occupy any of `frames`, in ascending order. Each of the frames was
     /// allocated or on the lists of a CPU a moment ago; the embedder may have freed it since.
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd;
 

@@ -18,9 +18,9 @@ pub enum DrainReason {
     Capacity,
     /// The frames were in pageblocks that are emptying (`zone.emptying_above`).
     Emptying,
-    /// The owner requested it.
+    /// The owner of the lists requested the drain.
     Local,
-    /// Another CPU requested it.
+    /// Another CPU requested the drain.
     Remote,
     /// The CPU went offline.
     Offline,

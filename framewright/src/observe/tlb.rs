@@ -39,7 +39,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Flushes that concerned other CPUs (vmstat `nr_tlb_remote_flush`).
+    /// Flushes for which this CPU sent requests to other CPUs (vmstat `nr_tlb_remote_flush`).
     nr_tlb_remote_flush,
     /// Requests of other CPUs that this CPU served (vmstat `nr_tlb_remote_flush_received`).
     nr_tlb_remote_flush_received,

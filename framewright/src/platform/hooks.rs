@@ -6,11 +6,15 @@
 //! each access to a [`Line`] by the distance over which the cache line is transferred. The kinds of
 //! work are divided so that their instructions can be measured, by a fit over runs with different
 //! counts of them.
+//!
+//! A CPU has its blocks in *rings* (one array per list) and in the *store* behind the rings, as
+//! *bundles*: masks of free blocks within 64 neighbouring frames. The *depot* of a zone has stacks
+//! of single blocks, which move from one CPU to another.
 
 use crate::types::{CpuId, NodeId, ZoneId};
 
-/// Kinds of modelled work, charged per unit where it happens: also under the zone lock, between
-/// [`Probe::enter`] and [`Probe::leave`].
+/// Kinds of modelled work. Each unit is charged where it happens, which may be under the zone lock,
+/// between [`Probe::enter`] and [`Probe::leave`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Cost {
@@ -106,7 +110,7 @@ pub enum Line {
     Heads(ZoneId, u32),
     /// The header of a pageblock.
     Header(ZoneId, u32),
-    /// A part of the map of a gigablock: 64 pageblocks.
+    /// A part of the map of a gigablock (512 pageblocks): 64 pageblocks.
     Gigablock(ZoneId, u32),
     /// A line of the depot of a zone: the heads of its stacks, then the stacks.
     Depot(ZoneId, u32),
@@ -171,11 +175,12 @@ pub enum Site {
     /// stay until a later free.
     BulkFree,
     /// An allocation is on the slow path. Forced: a zone and its lists are skipped. If all zones
-    /// are skipped, relief is called, and the request may fail as usual.
+    /// are skipped, [`Relief`](super::Relief) is called, and the request may fail as usual.
     SlowPath,
-    /// A drainer is about to disturb an owner. Cannot be forced.
+    /// A CPU is about to announce that it drains the lists of another CPU. Cannot be forced.
     Drain,
-    /// A pass of reclaim is between two calls of the owner of pages. Cannot be forced.
+    /// A pass of reclaim is about to take or put back pages, or to call the owner of pages. Cannot
+    /// be forced.
     Reclaim,
     /// The requests to CPUs to flush, or the epochs of their flushes, are about to be read or changed.
     /// Cannot be forced.
@@ -202,7 +207,8 @@ pub trait Probe {
         let _ = (line, access, miss);
     }
 
-    /// Simulation: the caller's exclusive use of a section begins. No other CPU may be inside.
+    /// Simulation: the caller's exclusive use of a section begins. No other CPU may be in the
+    /// section.
     #[inline(always)]
     fn enter(&self, section: Section) {
         let _ = section;

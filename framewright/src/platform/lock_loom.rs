@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Threads that each add 1 to a number under the lock, in two relaxed steps. An addition is lost if
-/// two threads are inside at once, or if a thread does not see the previous holder's store.
+/// two threads hold the lock at once, or if a thread does not see the previous holder's store.
 fn count_to(threads: u32, preemptions: usize) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(preemptions);

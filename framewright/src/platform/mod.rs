@@ -53,17 +53,19 @@ pub enum BarrierTarget {
     All,
 }
 
-/// The condition of a waiting loop. A machine can decide by it how to wait.
+/// The event that a waiting loop waits for, and how long that takes. A machine can choose by it how
+/// to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
-    /// A lock that another CPU holds: short.
+    /// The release of a lock by another CPU: short.
     Lock,
-    /// The owner of per-CPU lists to leave them: short.
+    /// The end of an owner's use of its per-CPU lists: short.
     Owner,
-    /// Free memory: long. The waiter is a request between two rounds of relief, a request that must
-    /// not fail, or a call for a given range in which other callers have isolated or locked pages.
+    /// Free memory: long. The waiter is a request between two rounds of reclaim and compaction, a
+    /// request that must not fail, or a call for a given range in which other callers have isolated
+    /// or locked pages.
     Memory,
-    /// Other CPUs to flush their TLBs: as long as an interrupt.
+    /// TLB flushes of other CPUs: as long as an interrupt.
     Flush,
 }
 
@@ -110,10 +112,11 @@ pub enum OwnerLock {
 ///   lock or the lists of the CPU stay locked: all callers that need them wait for ever. If it was called while a
 ///   CPU works on its own lists, all frames on these lists are lost.
 pub unsafe trait Platform: Probe + Sized + Sync {
-    /// The lock that protects a zone.
+    /// The lock that protects a zone, and other data that CPUs share.
     type Lock: RawLock<Self>;
-    /// The words through which the owners of per-CPU lists and drainers exclude each other:
-    /// [`PlainWord`](crate::sync::PlainWord), unless the machine simulates store buffers.
+    /// The words through which the owners of per-CPU lists and drainers exclude each other, and
+    /// through which CPUs wait for TLB flushes: [`PlainWord`](crate::sync::PlainWord), unless the
+    /// machine simulates store buffers.
     type Word: RawWord<Self>;
     /// The interrupt state that [`Platform::irq_save`] returns.
     type Irq;
@@ -122,7 +125,7 @@ pub unsafe trait Platform: Probe + Sized + Sync {
     /// with the code that builds it.
     const TRACING: bool = false;
 
-    /// Masks interrupts on this CPU. Returns whether they were masked before.
+    /// Masks interrupts on this CPU. Returns the previous state.
     fn irq_save(&self) -> Self::Irq;
     /// Restores the interrupt state that [`Platform::irq_save`] returned.
     fn irq_restore(&self, irq: Self::Irq);

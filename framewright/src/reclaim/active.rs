@@ -1,8 +1,8 @@
 //! Shrinking an active list: old pages become inactive.
 //!
-//! Uses of a page do not keep it active, except for executable pages of files. Otherwise, if all
-//! pages were used, all would stay active. A page that becomes inactive can be used again while it
-//! moves through the whole inactive list.
+//! A page becomes inactive even if it was used since the last scan; otherwise all pages could stay
+//! active. Only executable pages of files stay active if they were used. A page that becomes
+//! inactive can be used again while it moves through the whole inactive list.
 
 use crate::{
     observe::NodeStat,

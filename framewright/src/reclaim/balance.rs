@@ -6,8 +6,9 @@
 //! pages written), and the kind with the lower cost is scanned more.
 //!
 //! A node with few pages starts at a lower priority number, at which a scan of all its lists yields
-//! a cluster. A few pages would cost as much as a cluster: one hold of the LRU lock and one flush.
-//! A request would then continue with the next node, and also take the LRU lock of that node.
+//! a cluster. At a higher number, the scan would yield only a few pages, which cost as much as a
+//! cluster: one hold of the LRU lock and one flush. A request would then continue with the next
+//! node, and also take the LRU lock of that node.
 
 use crate::{
     platform::Platform,
@@ -80,9 +81,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         })
     }
 
-    /// The priority at which a pass over a node starts: the default, or lower if a scan of all
-    /// lists yields less than a cluster there. Even a node with very few pages starts high enough
-    /// for several further priorities.
+    /// The priority at which a pass over a node starts: the default, or a lower number if a scan of
+    /// all lists at the default yields less than a cluster. It is at least 4, so that a node with
+    /// very few pages is scanned at several priorities, too.
     pub(super) fn first_priority(&self, node: NodeId, highest: ZoneKind) -> u32 {
         const FEW: u32 = 4;
         let pages = |list| self.state.pages_up_to(node, list, highest);
@@ -130,7 +131,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
 }
 
 /// The maximum ratio of the active to the inactive list: the square root of ten times the size of
-/// both in GiB.
+/// both lists together, in GiB.
 fn inactive_ratio(pages: u64) -> u64 {
     const GIB_SHIFT: u32 = 18;
     (10 * (pages >> GIB_SHIFT)).isqrt().max(1)

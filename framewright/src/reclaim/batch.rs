@@ -23,7 +23,7 @@ pub(super) enum Move {
     Rotate,
 }
 
-/// Capacity of a batch.
+/// Capacity of a batch, chosen so that its length fits into a byte.
 pub(super) const CAPACITY: usize = 255;
 
 /// A move of a page.
@@ -81,7 +81,7 @@ impl Batch {
     }
 }
 
-/// The moves of a CPU, and the frames that reclaim keeps for it.
+/// The moves of a CPU, and the reclaimed frames that are kept for its request.
 struct PerCpu {
     moves: Batch,
     kept: KeptFrames,

@@ -147,15 +147,15 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         lists: &mut LockedLists<'_, 'm, P>,
         cluster: &mut Cluster,
     ) {
-        let mut looked = lists.lists().length(list) as usize;
-        while cluster.skipped < SKIP_MAX && looked > 0 {
-            looked -= self.take_run(scan, list, want.min(cluster.len + looked), lists, cluster);
+        let mut unseen = lists.lists().length(list) as usize;
+        while cluster.skipped < SKIP_MAX && unseen > 0 {
+            unseen -= self.take_run(scan, list, want.min(cluster.len + unseen), lists, cluster);
             let Some(slot) = lists.lists().tail(list) else { return };
             let page = self.state.page_at(slot);
-            if cluster.len == want || looked == 0 || page.zone.kind <= scan.highest {
+            if cluster.len == want || unseen == 0 || page.zone.kind <= scan.highest {
                 return;
             }
-            looked -= 1;
+            unseen -= 1;
             page.unlink(lists);
             page.link(lists, End::Head);
             page.node.count(NodeStat::skip(page.zone.kind), 1);

@@ -13,11 +13,11 @@ use super::{
     scan::{CLUSTER_MAX, Progress, Reclaimer, ScanControl},
 };
 
-/// Slots of the flush batches on the stack: enough for a cluster. A flush may also serve deferred
-/// frames of other batches.
+/// Slots of a flush batch on the stack: enough for the pages of a cluster.
 pub(super) const BATCH_SLOTS: usize = CLUSTER_MAX;
 
-/// Whether compaction is to form the block of a request that asks reclaim for `frames` frames only.
+/// Whether compaction is to form the requested block: its order is costly, and reclaim is asked for
+/// fewer frames than the block has.
 fn is_for_compaction(need: &Need, frames: u64) -> bool {
     need.request.is_costly() && frames < need.request.order().frames()
 }
@@ -30,24 +30,24 @@ fn not_reclaimed_max(need: &Need, frames: u64) -> u64 {
 }
 
 impl<'m, P: Platform> Reclaim<'_, 'm, P> {
-    /// Frees about `frames` frames that the request could use, now, on its CPU. Returns the number
-    /// of freed frames. The frames go to the zones, not to the lists of the CPU. Implements
-    /// [`Relief::reclaim`](crate::platform::Relief::reclaim).
+    /// Frees about `frames` frames that the request could use. Runs on the CPU of the request.
+    /// Returns the number of freed frames. They go to the zones, except some that may be kept for
+    /// the request. Implements [`Relief::reclaim`](crate::platform::Relief::reclaim).
     ///
-    /// If `frames` is less than the requested block has, compaction is to form the block. Then
-    /// reclaim frees the frames that compaction needs, and ends when enough frames are free, even
-    /// if others have freed them. That counts as progress: the method returns at least 1, so that
-    /// the request tries again. In this case the pages that are scanned and not reclaimed are
-    /// limited to about an eighth of the frames of the block.
+    /// If the order is costly and `frames` is less than the block has, compaction is to form the
+    /// block. Then reclaim frees the frames that compaction needs, and ends when enough frames are
+    /// free, even if others have freed them. That counts as progress: the method returns at least
+    /// 1, so that the request tries again. In this case the pages that are scanned and not
+    /// reclaimed are limited to about an eighth of the frames of the block.
     ///
     /// Deferred frames that need no flush any more are freed first. Then pages are reclaimed at
-    /// decreasing priority numbers until enough frames are free. If no page is reclaimed, the
+    /// decreasing priority numbers until enough frames are free. If no page is reclaimed, the LRU
     /// batches of all CPUs are drained, and there is one more scan, in which active pages become
     /// inactive in any case.
     ///
     /// # Panics
     ///
-    /// If the memory has fewer CPUs than `need` names.
+    /// If the memory does not have the CPU of `need`.
     pub fn direct(&self, need: &Need, frames: u64) -> u64 {
         self.memory.assert_cpu(need.cpu);
         self.trace(need.cpu, || VmscanEvent::DirectReclaimBegin { request: need.request });
@@ -192,8 +192,9 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     }
 
     /// Sweeps each node with a usable zone once, the nearest first. At the first priority, only the
-    /// nearest node is swept. The few pages at the tail of a list are often all used or all
-    /// reclaimable, and the CPUs of the other nodes need the lists of those nodes.
+    /// nearest node is swept. A failure there says little, because the few pages at the tail of a
+    /// list are often all used or all reclaimable. A sweep of another node would take the LRU lock
+    /// that the CPUs of that node need.
     fn sweep_nodes(
         &self,
         need: &Need,
@@ -227,7 +228,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
     ///
     /// # Panics
     ///
-    /// If the memory has fewer CPUs.
+    /// If the memory does not have the CPU.
     pub fn shrink_node(&self, cpu: CpuId, node: NodeId, frames: u64) -> u64 {
         if !self.has_node(node) {
             return 0;

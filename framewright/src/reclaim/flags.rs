@@ -1,10 +1,11 @@
 //! The state of a page in reclaim: a byte of flags per frame.
 //!
 //! Two bits are the place of the page ([`Place`]). The place, and the flags that select the list of
-//! the page ([`Flags::list`]), change only under the LRU lock of the node. The exceptions are the
-//! changes from *unknown* to *pending* and from *isolated* to *unknown*, when no other code knows the
-//! page. The other flags are hints and can change at any time. So every change is an atomic one of
-//! the whole byte.
+//! the page ([`Flags::list`]), change only under the LRU lock of the node. There are two
+//! exceptions. From *unknown* to *pending* and from *isolated* to *unknown*, no other code knows
+//! the page. The list of an isolated page is changed by the caller that has isolated it. The other
+//! flags are hints and can change at any time. Therefore every change is an atomic update of the
+//! whole byte.
 //!
 //! A CPU that moves a page from *listed* to *isolated* has claimed it; other CPUs do not touch the
 //! page. A batch may have an entry for a page that was removed since, and perhaps added again. Such
@@ -29,6 +30,7 @@ pub(super) enum Place {
     Isolated = 3,
 }
 
+/// The bits of the place.
 const PLACE: u8 = 3;
 
 /// The flags of one frame.
@@ -45,7 +47,8 @@ impl Flags {
     pub(super) const WORKINGSET: u8 = 1 << 4;
     /// The page is to be reclaimed when its writeback ends.
     pub(super) const RECLAIM: u8 = 1 << 5;
-    /// The page belongs on an active list. This flag and the next are the number of the list.
+    /// The page belongs on an active list. This flag and the next are the index of the list in
+    /// [`LruList::EVICTABLE`].
     pub(super) const ACTIVE: u8 = 1 << 6;
     /// The page belongs to a file.
     pub(super) const FILE: u8 = 1 << 7;
@@ -114,8 +117,8 @@ impl Flags {
         is_like
     }
 
-    /// Marks an isolated page as without owner: the caller that has isolated it must free it.
-    /// Returns `false` if the page is not isolated. Under the LRU lock of its node.
+    /// Marks an isolated page as abandoned by its owner: the caller that has isolated it must free
+    /// it. Returns `false` if the page is not isolated. Under the LRU lock of its node.
     pub(super) fn mark_for_freeing(&self) -> bool {
         self.update(|flags| {
             let is_isolated = flags & PLACE == Place::Isolated as u8;
@@ -138,8 +141,8 @@ impl Flags {
     /// page.
     pub(super) fn activate(&self) -> bool {
         self.update(|flags| {
-            let apart = flags & Self::FREE_ON_PUT_BACK != 0;
-            (!apart).then_some(flags & !Self::REFERENCED | Self::ACTIVE)
+            let is_inactive = flags & Self::FREE_ON_PUT_BACK == 0;
+            is_inactive.then_some(flags & !Self::REFERENCED | Self::ACTIVE)
         })
     }
 
@@ -155,9 +158,9 @@ impl Flags {
     pub(super) fn set_unevictable(&self, unevictable: bool) {
         self.update(|flags| {
             let is_marked = flags & Self::FREE_ON_PUT_BACK == Self::FREE_ON_PUT_BACK;
-            let free = flags & !Self::FREE_ON_PUT_BACK;
+            let inactive = flags & !Self::FREE_ON_PUT_BACK;
             (!is_marked).then_some(if unevictable {
-                free | Self::UNEVICTABLE
+                inactive | Self::UNEVICTABLE
             } else {
                 flags & !Self::UNEVICTABLE
             })

@@ -42,7 +42,7 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
     }
 
     /// The maximum number of pages of a zone that reclaim could still free: those on its lists,
-    /// without anonymous pages if these cannot be swapped out. Suits
+    /// without anonymous pages if these cannot be swapped out. May be returned by
     /// [`Relief::reclaimable`](crate::platform::Relief::reclaimable) if no frames are deferred; see
     /// [`Reclaim::reclaimable`](super::Reclaim::reclaimable).
     #[must_use]
@@ -83,7 +83,7 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
     pub fn check(&self) -> Result<(), Violation> {
         for (number, node) in self.state.nodes.iter().enumerate() {
             if PageKind::ALL.iter().any(|&kind| node.isolated(kind) != 0) {
-                return Err(violation("pages of a node are left isolated", number as u64));
+                return Err(violation("pages of a node are still isolated", number as u64));
             }
             node.with_lists(self.platform(), |held| self.check_lists(number, held.lists()))?;
         }
@@ -91,7 +91,7 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
         match self.state.flags.iter().position(isolated) {
             Some(slot) => {
                 let at = self.state.pfn_of(slot as u32).get();
-                Err(violation("a page is left isolated", at))
+                Err(violation("a page is still isolated", at))
             }
             None => Ok(()),
         }
@@ -107,7 +107,10 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
                     return Err(violation("a page is on the list of another node", at));
                 }
                 if page.flags.place() != Place::Listed || page.flags.list() != list {
-                    return Err(violation("a page is on another list than its flags say", at));
+                    return Err(violation(
+                        "the flags of a page name another list than the one it is on",
+                        at,
+                    ));
                 }
                 count += 1;
             }
@@ -115,7 +118,10 @@ impl<'m, P: Platform> Lru<'_, 'm, P> {
             if count != lists.length(list)
                 || count != zones.map(|z| z.pages(list)).sum::<u64>() as u32
             {
-                return Err(violation("the length of a list is not what was counted", node as u64));
+                return Err(violation(
+                    "an LRU list has another number of pages than is recorded",
+                    node as u64,
+                ));
             }
         }
         Ok(())

@@ -14,8 +14,8 @@
 //! background reclaim is not woken, because it would only cost CPU time.
 //!
 //! The huge-page reserve of a zone raises its watermarks. The start of each round shrinks the
-//! reserve if no huge page has been requested for some time. A round that reclaims nothing sets the
-//! reserve to 0.
+//! reserve if no huge page has been requested for some time. A round that reclaims nothing, and
+//! after which no zone is above *high*, sets the reserve to 0.
 //!
 //! A round for boosted watermarks frees memory in zones where a fallback mixed migratetypes. The
 //! round reclaims as many pages as the boost of the watermarks, writes none, and scans only at high
@@ -70,7 +70,7 @@ struct Round {
     scan: ScanControl,
     /// The boosts at the beginning, by kind of zone.
     boosts: [u64; ZoneKind::COUNT],
-    /// Whether the round is only for boosts: no zone is below its watermarks without them.
+    /// Whether the round is only for boosts: without them, a zone is above its *high* watermark.
     for_boost: bool,
     /// Pages that are still to be reclaimed for the boosts.
     boost_left: u64,
@@ -103,7 +103,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     /// The delay of [`NextStep::AfterDelay`], in nanoseconds.
     pub const DELAY: u64 = 100_000_000;
 
-    /// The maximum number of pages that one step scans. A step may exceed it by a cluster.
+    /// The maximum number of pages that one step scans. A step may exceed it by a cluster of each
+    /// list.
     pub const STEP: u64 = 256;
 
     /// The node of this background reclaim.
@@ -131,13 +132,13 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
     }
 
     fn step_with(&mut self, cpu: CpuId, taker: FreeTarget<'_, '_, 'm, P>) -> NextStep {
-        let rest = match self.phase {
+        let next = match self.phase {
             Phase::Idle => self.begin(cpu),
             Phase::Working(round) => self.work(round, cpu, taker),
             Phase::Delayed { order, highest } => self.wake_up(cpu, order, highest),
         };
         self.reclaim.resume_for_reserve(self.node);
-        rest
+        next
     }
 
     /// The order of blocks that should be formed next, and the highest kind of zone for it
@@ -201,8 +202,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
         self.sweep(&mut round, &mut retire);
         retire.finish();
         if round.scan.priority <= 1 {
-            // Nothing else has helped. Deferred frames are not free, but a flush is enough to free
-            // them.
+            // The scans so far were not enough. Deferred frames are not free, but a flush is enough
+            // to free them.
             retire.drain_deferred();
         }
         drop(retire);
@@ -317,7 +318,8 @@ impl<'a, 'm, P: Platform> Kswapd<'a, 'm, P> {
 
     fn sleep(&mut self, cpu: CpuId) -> NextStep {
         self.kswapd_state().sleep();
-        // A request before this point did not wake background reclaim.
+        // A request that came before this point found background reclaim awake, and did not wake
+        // it.
         if self.kswapd_state().is_requested() && !self.reclaim.is_hopeless(self.node) {
             return NextStep::Now;
         }

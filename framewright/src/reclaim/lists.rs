@@ -1,8 +1,9 @@
 //! The LRU lists: doubly linked lists in a table of two numbers per frame.
 //!
 //! The index of a frame in the per-frame tables (its *slot*) identifies it, so the lists do not
-//! depend on zones. All operations are done under the LRU lock of a node. The links are atomics
-//! only because nodes share the table, and each node uses its own part of it.
+//! depend on zones. All operations are done under the LRU lock of a node. The links are atomics,
+//! because nodes share the table (each node uses its own part of it), and because a CPU reads links
+//! without the lock to prefetch them.
 
 use crate::{
     sync::{AtomicU32, Ordering},
@@ -121,7 +122,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Adds pages, which are on no list, at the head, one after the other. Returns their number.
-    /// Inlined with the iterator, because new pages cost most of their time here.
+    /// Inlined with the iterator, because most of the time that a new page costs is spent here.
     #[inline(always)]
     pub(super) fn insert_all(&mut self, list: LruList, slots: impl Iterator<Item = u32>) -> usize {
         let (links, ends) = (self.links, &mut self.ends[list as usize]);
@@ -208,7 +209,7 @@ mod tests {
                 oracle[place].drain(..count);
                 lists.cut(list, count as u32, oracle[place].front().copied());
             } else if let Some(place) = place {
-                // A page, and perhaps the frame with the next number, as for adjacent pages of a program.
+                // A page, and perhaps the one in the next frame, as when a program frees a range.
                 let with =
                     |&other: &u32| other == slot || random >> 59 & 1 == 0 && other == slot + 1;
                 let some = || (slot..slot + 2).filter(with).filter(|at| oracle[place].contains(at));

@@ -18,14 +18,15 @@ use super::{
 
 /// The reclaimable pages of a memory, on LRU lists.
 ///
-/// A page is identified by its frame, which the embedder owns as a block of order 0. No method
-/// waits for anything but a lock of the library, and no method calls the embedder.
+/// A page is identified by its frame, which the embedder owns as a block of order 0. The methods
+/// wait for nothing but locks of the library. They do not call the [`PageOwner`](super::PageOwner);
+/// putting back a page may call [`Relief::resume`](crate::platform::Relief::resume).
 pub struct Lru<'a, 'm, P: Platform> {
     pub(super) memory: &'a MemoryCore<'m, P>,
     pub(super) state: &'a LruState<'m, P>,
 }
 
-/// The side that frees the frame of an abandoned page.
+/// The code that must free the frame of an abandoned page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FreedBy {
     /// The caller.
@@ -94,8 +95,8 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     }
 
     /// Removes a page from the lists for good, even if it is isolated. The owner no longer uses the
-    /// page, because its file was truncated or its process has exited. Returns the side that frees
-    /// the frame.
+    /// page, because its file was truncated or its process has exited. Returns who must free the
+    /// frame.
     ///
     /// # Safety
     ///
@@ -112,8 +113,9 @@ impl<'a, 'm, P: Platform> Lru<'a, 'm, P> {
     }
 
     /// As [`Lru::abandon`], for many pages. Consecutive pages of one node are handled under one
-    /// hold of its LRU lock. `freed_by` receives the side that frees the frame of each page. For
-    /// unmapping and truncating. Pages beyond the length of `freed_by` are left alone.
+    /// hold of its LRU lock. For each page, `freed_by` receives who must free its frame. For use
+    /// when a range is unmapped or a file is truncated. Pages beyond the length of `freed_by` are
+    /// left alone.
     ///
     /// # Safety
     ///

@@ -22,8 +22,9 @@
 //! of a list) down to 0 (the whole list). If even that frees nothing, reclaim has failed. A page
 //! that cannot be written becomes active, so that it is not scanned again at once.
 //!
-//! **Lost races are cheap.** Isolating a page claims it (`flags`). Others do not touch a claimed
-//! page. An owner that frees a page while it is isolated does not wait ([`Lru::abandon`]).
+//! **Lost races are cheap.** Isolating a page claims it (`flags`), and other code does not touch a
+//! claimed page. An owner that no longer needs a page while it is isolated does not wait: it
+//! abandons the page ([`Lru::abandon`]).
 //!
 //! # Modules and locks
 //!
@@ -39,8 +40,8 @@
 //! | `workingset` | refaults of evicted pages | |
 //! | `direct`, `kswapd`, `wakeup`, `throttle` | reclaim for a request and in the background, wake-ups, pauses | |
 //!
-//! The LRU lock is taken with interrupts masked. In the lock order it comes before the lists of a
-//! CPU and the zone lock, and neither is ever taken under it.
+//! The LRU lock is taken with interrupts masked. It precedes the lists of a CPU and the zone lock
+//! in the lock order, but the library takes neither of them under it.
 
 mod active;
 mod balance;
@@ -140,8 +141,8 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         Lru::new(self.memory, self.state)
     }
 
-    /// The maximum number of pages of a zone that could still be freed: those on its lists, and all
-    /// deferred frames.
+    /// The maximum number of frames of a zone that could still be freed: the pages on its lists,
+    /// plus all deferred frames of the memory, which are not counted by zone.
     #[must_use]
     pub fn reclaimable(&self, zone: ZoneId) -> u64 {
         self.lru().reclaimable(zone).saturating_add(self.tlb.deferred())
@@ -172,9 +173,9 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         page.node.resume(self.memory.platform(), &waiting);
     }
 
-    /// CPUs that are in the kernel anyway, for example for a page fault, should call this. Then
-    /// they need not be interrupted for deferred frames. Returns whether the CPU flushed. See
-    /// [`Flusher::tick`](crate::tlb::Flusher::tick).
+    /// Flushes this CPU if many deferred frames wait for that. A CPU that is in the kernel anyway,
+    /// for example for a page fault, should call this, so that no other CPU has to interrupt it.
+    /// Returns whether the CPU flushed. See [`Flusher::tick`](crate::tlb::Flusher::tick).
     pub fn tick(&self, cpu: CpuId) -> bool {
         self.flusher(cpu).tick()
     }

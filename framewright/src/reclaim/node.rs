@@ -198,9 +198,9 @@ impl<'m, P: Platform> Node<'m, P> {
         })
     }
 
-    /// Walks over the `count` pages at the tail of a list before the lock is taken, and passes each
-    /// to `expect`. This fetches their links into the cache, so that the lock is not held during
-    /// cache misses. If other CPUs take these pages first, the walk has no effect.
+    /// Walks over the `count` pages at the tail of a list before the lock is taken, and passes the
+    /// slot of each to `expect`. This fetches their links into the cache, so that the lock is not
+    /// held during cache misses. If other CPUs take these pages first, the walk has no effect.
     pub(super) fn prefetch_tail(
         &self,
         platform: &P,

@@ -5,20 +5,21 @@
 //! its frame. All methods get slices of distinct frames, with an answer slot for each in the same
 //! order. The method must write every slot.
 //!
-//! The order of the calls is part of the contract, because each call relies on the answers to those before it:
+//! The order of the calls is part of the contract, because each call relies on the answers to the
+//! calls before it:
 //!
 //! ```text
-//!  lock        a page that is locked already is left alone
+//!  lock        pages that are locked already are left alone
 //!  referenced  used since the last scan? then the page stays (for now)
 //!  unmap       no page table has a translation any more; cached ones are in the flush batch
 //!  write_out   dirty pages, after the cached translations that could write are flushed
-//!  release     first: only the cache has a reference; then: the page is clean; then forget it
+//!  release     checks that only the cache refers to the page, then that it is clean; drops it
 //!              ── flush ── and only now the frame is freed
 //!  unlock      all pages that were locked and not released
 //! ```
 //!
-//! No method is called under a lock of the library. No method may call the reclaim that calls it.
-//! [`Lru`](super::Lru) may be called.
+//! No method is called under a lock of the library. A method must not call
+//! [`Reclaim`](super::Reclaim), which is calling it. It may call [`Lru`](super::Lru).
 
 use crate::{platform::Platform, tlb::Unmapping, types::Pfn};
 
@@ -137,8 +138,9 @@ pub enum Released {
 ///   leak, and stay isolated.
 #[allow(unsafe_code)]
 pub unsafe trait PageOwner<P: Platform>: Sync {
-    /// Tries to lock pages without waiting. The answer is `None` for a page that is locked already. Until the page is
-    /// unlocked, it gets no new translations, and only the holder of the lock may release it.
+    /// Tries to lock pages without waiting. The answer for a page that is locked already is `None`.
+    /// Until the page is unlocked, it gets no new translations, and only the holder of the lock may
+    /// release it.
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]);
 
     /// Unlocks pages.

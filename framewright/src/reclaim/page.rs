@@ -45,8 +45,7 @@ impl<P: Platform> Page<'_, '_, P> {
     }
 
     /// Isolates the page if it is listed or pending. Under the LRU lock of its node. The caller
-    /// adds it to the count of isolated pages, for several pages at once, because other CPUs read
-    /// that count often.
+    /// adds the page to the count of isolated pages.
     pub(super) fn isolate(&self, lists: &mut LockedLists<'_, '_, P>) -> bool {
         let is_listed = self.flags.place() == Place::Listed;
         if is_listed {
@@ -58,8 +57,8 @@ impl<P: Platform> Page<'_, '_, P> {
         true
     }
 
-    /// Removes the page from reclaim, or marks it for freeing if it is isolated. Returns the side that frees the frame.
-    /// The caller holds the LRU lock of the node.
+    /// Removes the page from reclaim, or marks it for freeing if it is isolated. Returns who must
+    /// free the frame. The caller holds the LRU lock of the node.
     pub(super) fn abandon(&self, lists: &mut LockedLists<'_, '_, P>) -> FreedBy {
         match self.flags.place() {
             Place::Isolated if self.flags.mark_for_freeing() => return FreedBy::Isolator,

@@ -49,8 +49,9 @@ impl<P: Platform> FreeTarget<'_, '_, '_, P> {
 /// The flush batch of a pass, and the frames that the pass frees.
 pub(super) struct Retire<'t, 'a, 'f, 'm, P: Platform> {
     batch: FlushBatch<'f, 'm, P>,
-    /// Slots that may be in use, and the number of slots.
+    /// The maximum number of slots in use.
     used: usize,
+    /// The number of slots.
     capacity: usize,
     target: FreeTarget<'t, 'a, 'm, P>,
     /// Number of frames freed.
@@ -67,9 +68,10 @@ impl<'t, 'a, 'f, 'm, P: Platform> Retire<'t, 'a, 'f, 'm, P> {
         Self { batch, used: 0, capacity, target, freed: 0 }
     }
 
-    /// Makes space in the batch for pages that are to be retired with one flush: at most `mapped` mapped pages and
-    /// `others` other pages. Returns the numbers that fit. Other pages take precedence. The bound on unflushed frames
-    /// limits mapped pages, so their number may be 0.
+    /// Makes space in the batch for pages that are to be retired with one flush: at most `mapped`
+    /// mapped pages and `others` other pages. Returns the numbers that fit. The other pages take
+    /// precedence. The bound on unflushed frames limits only mapped pages, so their number may be
+    /// 0.
     pub(super) fn reserve(&mut self, mapped: usize, others: usize) -> (usize, usize) {
         let others = others.min(self.capacity);
         let mapped = mapped.min(self.capacity - others);

@@ -15,8 +15,9 @@
 //! | 11 | release: no references, then clean | keep |
 //! | 12 | retire to the flush batch; if it is full: flush, free | |
 //!
-//! Linux's phases 5, 6 and 10 have no counterpart. Demotion does not exist here. The owner assigns
-//! places in the swap area while it unmaps, and drops private data while it releases.
+//! The phases are numbered as in Linux. Phases 5, 6 and 10 have no counterpart: there is no
+//! demotion, and the owner assigns places in the swap area while it unmaps, and drops private data
+//! while it releases.
 
 use crate::{
     observe::NodeStat,
@@ -155,13 +156,13 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if !state.writeback {
             return;
         }
-        let met = flags.has(Flags::RECLAIM);
-        seen.congested += u32::from(met);
-        if met {
+        let seen_before = flags.has(Flags::RECLAIM);
+        seen.congested += u32::from(seen_before);
+        if seen_before {
             seen.first_writeback = seen.first_writeback.or(Some(pass.cluster.slot(at)));
         }
         let node = self.state.node(pass.scan.node);
-        if met && pass.scan.by == Reclaimer::Kswapd && node.kswapd.is_writing_back() {
+        if seen_before && pass.scan.by == Reclaimer::Kswapd && node.kswapd.is_writing_back() {
             seen.immediate += 1;
         } else {
             flags.set(Flags::RECLAIM);

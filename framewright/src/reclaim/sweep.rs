@@ -79,7 +79,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.end_sweep(scan, sweep, progress, retire);
             return true;
         }
-        // Prevents that another CPU must interrupt this CPU for deferred frames, even if the sweep
+        // With this, no other CPU has to interrupt this CPU for deferred frames, even if the sweep
         // takes long.
         self.tick(scan.cpu);
         let before = *progress;
@@ -167,6 +167,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         if reclaimed > 0 {
             node.resume(self.memory.platform(), &[Throttle::NoProgress]);
         }
+        // The cost of a write, as a number of pages that are scanned and not reclaimed.
         const WRITE_COST: u64 = 32;
         node.charge(kind, WRITE_COST * u64::from(seen.written) + taken.saturating_sub(reclaimed));
         progress.scanned += taken;
@@ -178,9 +179,9 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         seen
     }
 
-    /// Whether others have isolated so many pages that enough memory may be free when they have
-    /// finished. `false` for background reclaim, which must not wait for requests, because they
-    /// wait for it.
+    /// Whether other reclaimers have isolated so many pages that enough memory may be free when
+    /// they have finished. `false` for background reclaim, which must not wait for requests,
+    /// because they wait for it.
     pub(super) fn too_many_isolated(&self, scan: &ScanControl, kind: PageKind) -> bool {
         if scan.by == Reclaimer::Kswapd {
             return false;

@@ -1,17 +1,18 @@
 //! Pauses of reclaim.
 //!
-//! If reclaim waits for the store or for other reclaimers, further scans only take CPU time from them. So it pauses:
-//! the embedder waits ([`Relief::pause`](crate::platform::Relief::pause)), and the library wakes it when the condition
-//! of the pause is met ([`Relief::resume`](crate::platform::Relief::resume)). No decision depends on the length of a
-//! pause.
+//! If reclaim waits for the store or for other reclaimers, further scans only take CPU time from
+//! them. Reclaim then pauses: the embedder waits
+//! ([`Relief::pause`](crate::platform::Relief::pause)), and the library wakes it when the condition
+//! of the pause is met ([`Relief::resume`](crate::platform::Relief::resume)). No decision depends
+//! on the length of a pause.
 //!
 //! | kind | ends when | woken by |
 //! |---|---|---|
 //! | writeback | the first page seen under writeback is written, or as many pages as a cluster has | `Reclaim::written` |
 //! | congested | as above | as above |
-//! | isolated | fewer pages are isolated than the lists allow | putting pages back |
+//! | isolated | the number of isolated pages is within its limit | putting pages back |
 //! | no progress | a page of the node was reclaimed | `shrink_list` |
-//! | reserve | half of the reserve is free, or background reclaim sleeps | `Kswapd::step`, direct reclaim |
+//! | reserve | half of the min watermarks of the node is free, or background reclaim sleeps | `Kswapd::step`, direct reclaim |
 //!
 //! No wake-up is lost. The waiter increments the count in [`Waiters`], then checks its condition once more;
 //! the waker changes the condition, then reads the count. Each has a full fence between the two. So the waker
@@ -48,7 +49,8 @@ impl Waiters {
         WaiterGuard(count)
     }
 
-    /// Whether there may be a waiter that has not seen the caller's changes before this call.
+    /// Whether there may be a waiter that has not seen the changes that the caller made before this
+    /// call.
     fn has(&self, why: Throttle) -> bool {
         fence(Ordering::SeqCst);
         self.0[why as usize].load(Ordering::Relaxed) > 0
@@ -111,7 +113,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(scan.cpu, scan.node, why, &|| is_written() || node.written() >= enough);
     }
 
-    /// Others have isolated many pages: pauses until some are put back.
+    /// Other reclaimers have isolated many pages: pauses until some are put back.
     #[inline(never)]
     pub(super) fn pause_for_isolated(&self, scan: &ScanControl, kind: PageKind) {
         let is_over = || !self.too_many_isolated(scan, kind);
@@ -131,7 +133,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 
     /// Leaves the last free frames to callers that free memory. If less than half of the reserve of
-    /// a node is free, the request wakes background reclaim and pauses once.
+    /// a node (its min watermarks together) is free, the request wakes background reclaim and
+    /// pauses once.
     #[inline(never)]
     pub(super) fn wait_for_reserve(&self, cpu: CpuId, node: NodeId, highest: ZoneKind) {
         let relief = self.memory.platform().relief();

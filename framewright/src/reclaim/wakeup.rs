@@ -137,7 +137,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.passes_high(node, order, ZoneAccess::above(Watermark::High, highest))
     }
 
-    /// As [`Reclaim::is_balanced`], without the boosts of the watermarks.
+    /// As [`Reclaim::is_balanced`], without the boosts and the huge-page reserves in the
+    /// watermarks.
     pub(super) fn is_balanced_unboosted(
         &self,
         node: NodeId,

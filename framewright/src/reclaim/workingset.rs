@@ -3,8 +3,8 @@
 //! An eviction leaves a [`Shadow`] in place of the page. It contains the value of the node's clock,
 //! which counts evictions and activations. When the page is read again, the advance of the clock is
 //! the *refault distance*: with so many more pages on the inactive list, the page would not have
-//! been evicted. If there are at least as many active pages, it would have been better to evict
-//! some of those. So the page is activated at once, and competes with them.
+//! been evicted. If at least as many pages compete with it ([`workingset_size`], mostly the active
+//! pages), it would have been better to evict some of those. So the page is activated at once.
 
 use crate::{
     observe::NodeStat,

@@ -254,7 +254,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     }
 
     /// Defers the frames if the flush can be deferred for all pending translations. Returns whether
-    /// it did.
+    /// no flush is left to do: the frames were deferred, or all CPUs have flushed meanwhile.
     fn defer(&mut self, free: &mut dyn FnMut(&[Pfn])) -> bool {
         let Flusher { tlb, .. } = self.flusher;
         let batching = tlb.tuning.batching;
@@ -280,7 +280,7 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     }
 
     /// Whether the other CPUs have flushed everything since these translations were removed. If so,
-    /// this method also flushes this CPU.
+    /// this CPU flushes as well, unless it has already.
     fn was_flushed_meanwhile(&self) -> bool {
         let Flusher { tlb, cpu, .. } = self.flusher;
         let mut not_flushed = match tlb.tuning.batching {

@@ -18,9 +18,9 @@
 //! ```
 //!
 //! The sender that moves the word out of IDLE sends the interrupt, and is the only writer of the
-//! pages until they are written. If the CPU reads the word before that, it finds nothing to do; its
-//! interrupt follows. Every transition is an atomic exchange. So a CPU that takes a request sees
-//! everything that its senders did before.
+//! pages until they are written. If the CPU reads the word before that, it finds nothing to do; the
+//! sender's interrupt comes later. Every transition is an atomic exchange. So a CPU that takes a
+//! request sees everything that its senders did before.
 //!
 //! The same word contains the number of the request, which counts the requests taken before.
 //! Senders wait for this number. (An epoch would not suffice: since that epoch began, the CPU may
@@ -115,8 +115,8 @@ pub(crate) struct CpuFlushes<P: Platform> {
 struct Serving<'c, P: Platform> {
     cpu: &'c CpuFlushes<P>,
     platform: &'c P,
-    /// The number of calls since this one began, including it, whose requests this call has
-    /// searched for.
+    /// The value of [`CpuFlushes::serving`] that this call has seen. If the value has grown since,
+    /// this call searches for requests again.
     came: u32,
 }
 

@@ -103,8 +103,8 @@ fn loom_a_request_for_everything_joins_one_for_pages() {
     two_flushes([Scope::page(0, 0), Scope::Everything]);
 }
 
-/// The first request is still being written when the second widens it, the CPU takes it, and the
-/// third begins anew. No thread waits, and in the end all requests are served.
+/// While the first request is still being written, the second widens it and the CPU takes it. The
+/// third request then begins anew. No thread waits, and in the end all requests are served.
 #[test]
 fn loom_a_widened_request_is_served_after_it_is_written() {
     explore(2, || {
@@ -125,7 +125,8 @@ fn loom_a_widened_request_is_served_after_it_is_written() {
     });
 }
 
-/// The first call that serves the CPU panics, perhaps while another request comes. The next flush serves all.
+/// The first call that serves the CPU panics, perhaps while another request comes. The next flush
+/// serves both.
 #[test]
 fn loom_requests_that_a_panic_left_are_served_with_the_next() {
     explore(2, || {

@@ -37,7 +37,7 @@ impl DeferredGroup {
 pub(super) struct Published {
     /// Number of frames.
     pub(super) frames: AtomicU64,
-    /// The epoch of the group in the middle; 0 if there are no groups.
+    /// The epoch of the middle group by age; 0 if there are no groups.
     pub(super) middle: AtomicU64,
 }
 
@@ -47,11 +47,13 @@ impl Published {
     }
 }
 
-/// Frames that are freed together, under one hold of this lock and one of the zone lock.
+/// Frames that are freed together, under one hold of the lock of the deferred frees and one of the
+/// zone lock.
 pub(super) const CHUNK: usize = 64;
 
-/// Groups that one flush considers. Two consecutive groups for the same CPUs have together more
-/// than one such share of all frames, so this many groups have half of the frames.
+/// The number of groups that one flush considers. A group has at most a sixteenth of all frames.
+/// Two consecutive groups for the same CPUs have more than that together, because otherwise they
+/// would have been joined. So 16 groups for the same CPUs have half of the frames.
 const GROUPS_PER_FLUSH: usize = 16;
 
 /// Deferred frames and their groups: two ring buffers in metadata.
@@ -70,7 +72,7 @@ pub(crate) struct DeferredFrees<'m> {
 
 impl<'m> DeferredFrees<'m> {
     /// The number of groups for `frames` frames. It suffices even if consecutive groups are for
-    /// different CPUs, provided that most frames are deferred in batches.
+    /// different CPUs, provided that the groups have 16 frames on average.
     pub(crate) const fn groups_for(frames: usize) -> usize {
         frames.div_ceil(16)
     }
@@ -222,7 +224,8 @@ impl<P: Platform> Flusher<'_, '_, P> {
         true
     }
 
-    /// Passes the deferred frames that no CPU has cached any more to `free`. Returns their number.
+    /// Passes the deferred frames to which no CPU has a cached translation any more to `free`.
+    /// Returns their number.
     pub(crate) fn drain_flushed_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let (mut released, mut flushed_epoch) = (0, 0);
         while self.tlb.deferred() > 0 {

@@ -20,22 +20,22 @@ use crate::{
 /// must not be used with a later one.
 ///
 /// The embedder calls `flush_deferred` with the value
-/// * of an **address space** after it has taken the page-table lock, and before it relies on clear
-///   entries, because a batch that is not flushed, or whose frames are deferred, may have cleared
-///   them: before it returns from unmapping, protecting or moving pages, before addresses are
-///   reused, and before it installs an entry that allows stores;
+/// * of an **address space**, under its page-table lock, before it returns from unmapping,
+///   protecting or moving pages, before addresses are reused, and before it installs an entry that
+///   allows stores. (A clear entry does not mean that no CPU has the translation cached: a batch
+///   may have cleared the entry and not flushed yet.)
 /// * of a **file** under the lock that prevents pages of the file from being mapped: before a
 ///   write, a writable mapping, truncation, or invalidation of any of its pages.
 #[derive(Debug)]
 pub struct DeferredFlush {
     /// The address that identifies the memory of this flush; 0: none yet.
     memory: AtomicU64,
-    /// CPUs that have flushed everything since this epoch have no such entry cached.
+    /// CPUs that have flushed everything since this epoch have no removed entry cached.
     epoch: AtomicU64,
     /// Everything before this epoch is flushed.
     flushed_epoch: AtomicU64,
-    /// CPUs that may have such entries cached. The set only grows: the epochs of CPUs tell which of
-    /// them have flushed since.
+    /// CPUs that may have removed entries cached. The set only grows; the epochs of the CPUs tell
+    /// which of them have flushed since.
     cpus: [AtomicU64; WORDS],
 }
 

@@ -181,8 +181,9 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         cpu.serve(self.platform, |scope| self.flush_here(scope, FlushReason::RemoteShootdown));
     }
 
-    /// Passes the deferred frames that no CPU has cached any more to `free`, without a flush.
-    /// Returns their number. The frames were [retired](FlushBatch::retire) or reclaimed.
+    /// Passes the deferred frames to which no CPU has a cached translation any more to `free`,
+    /// without a flush. Returns their number. The frames were [retired](FlushBatch::retire) or
+    /// reclaimed.
     pub fn drain_flushed(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
         self.drain_flushed_frames(&mut receiver(self.memory, free))
     }
@@ -214,8 +215,8 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         released
     }
 
-    /// Flushes everything on those of `cpus` that have not done so since `epoch`. Returns whether
-    /// there were any.
+    /// Flushes everything on those of `cpus` that have not done so since `epoch`, except lazy ones.
+    /// Returns whether any CPU had to flush.
     pub(super) fn flush_since(&self, cpus: &CpuMask, epoch: u64) -> bool {
         let not_flushed = self.tlb.not_flushed(cpus, epoch);
         !not_flushed.is_empty() && self.shoot_down(&not_flushed, Scope::Everything)

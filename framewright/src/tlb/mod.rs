@@ -9,9 +9,9 @@
 //!
 //! **One pair, in three places.** The same pair describes every pending flush: *the CPUs that may
 //! have cached the entries*, and an *epoch*, a number that grows with every flush. Each CPU
-//! publishes the epoch that it read before its last full flush. So one comparison per CPU tells
-//! whether a CPU can still have stale entries from that time, and only the CPUs that fail the
-//! comparison are flushed. The pair is part of
+//! publishes the epoch that it read before its last full flush. If this epoch is older than that of
+//! a pending flush, the CPU may still have stale entries. One comparison per CPU therefore tells
+//! which CPUs must be flushed. The pair is part of
 //! * a [`FlushBatch`] of reclaim or migration, for the frames in it;
 //! * deferred frames (below), until these frames are needed;
 //! * a [`DeferredFlush`] of each address space and of each file, which the embedder owns, for all
@@ -30,7 +30,7 @@
 //! |---|---|
 //! | a frame that was unmapped | it is freed, reused or copied: the batch returns it only after the flush |
 //! | a translation that may have been stored through (dirty) | the page is written out: [`FlushBatch::flush_if_dirty`] |
-//! | a page of an address space | its range is unmapped, protected or reused by another: [`Flusher::flush_deferred`] with the [`DeferredFlush`] of the address space, under the page-table lock |
+//! | a page of an address space | its range is unmapped, protected or reused for another mapping: [`Flusher::flush_deferred`] with the [`DeferredFlush`] of the address space, under the page-table lock |
 //! | a page of a file, or of an address space | its contents can change: a writable mapping, a write, truncation, invalidation: [`Flusher::flush_deferred`] with the [`DeferredFlush`] of the file (and of the space) |
 //!
 //! *Lazy* batching defers the free of frames whose translations were all clean at the end of a
@@ -60,10 +60,10 @@
 //! | `mask` | sets of CPUs |
 //! | `state` | state that all CPUs share |
 //! | `shootdown` | the trait that the embedder's machine implements |
-//! | `cpu` | the requests to each CPU, and its last full flush; requests that join |
+//! | `cpu` | the flush requests to each CPU, which can be joined, and its last full flush |
 //! | `flusher` | the flushes of one CPU, pending flushes, and serving requests |
 //! | `batch` | the flush batch |
-//! | `unmapping` | the part of a batch that owners of pages add translations to |
+//! | `unmapping` | the view of a batch through which owners of pages add translations |
 //! | `blocks` | flushed frames as blocks |
 //! | `epoch` | the epoch, and the proof that a comparison of two numbers suffices |
 //! | `deferred_flush` | the pending flush of an address space or a file |

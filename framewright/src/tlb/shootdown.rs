@@ -6,7 +6,7 @@ use crate::types::CpuId;
 /// The TLB entries that a CPU is to invalidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// Neighbouring pages of one address space.
+    /// Consecutive pages of one address space.
     Pages {
         /// The embedder's number for the address space.
         space: u64,

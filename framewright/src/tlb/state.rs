@@ -111,8 +111,8 @@ impl<'m, P: Platform> Tlb<'m, P> {
         cpus.iter().filter(|cpu| !shootdown.is_lazy(*cpu)).collect()
     }
 
-    /// The number of deferred frames above which a CPU flushes for some of them. Meanwhile others
-    /// can defer more.
+    /// The number of deferred frames above which a CPU flushes for some of them. Meanwhile other
+    /// CPUs can defer more.
     pub(super) fn deferred_before_flush(&self) -> u64 {
         match self.tuning.batching {
             FlushBatching::All => u64::from(self.batch) - 1,
@@ -145,8 +145,8 @@ impl<'m, P: Platform> Tlb<'m, P> {
     }
 }
 
-/// Frames per batch. The number grows with the number of CPUs, because a flush interrupts more
-/// CPUs.
+/// Frames per batch. Unless it is set, 32 for every CPU, because a flush interrupts all CPUs; at
+/// least 64, and at most a 400th of the memory.
 fn batch(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     const EACH: u32 = 32;
     const LEAST: u32 = 64;
@@ -166,9 +166,9 @@ fn deferred_max(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     }
 }
 
-/// The maximum number of unmapped frames that are not flushed. With lazy batching, this is the maximum number of
-/// deferred frames, or more if that is too little for the number of CPUs. With other batching, there is no bound:
-/// batches end soon, and each CPU that reclaims has one.
+/// The maximum number of unmapped frames that are not flushed. With lazy batching, this is the
+/// maximum number of deferred frames, but at least 256 plus 32 for every CPU. With other batching,
+/// there is no bound: batches end soon, and each CPU that reclaims has one.
 fn unflushed_bound(tuning: &TlbTuning, managed: u64, cpus: usize) -> u64 {
     const EACH: u64 = 32;
     const LEAST: u64 = 256;

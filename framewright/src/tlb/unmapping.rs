@@ -6,8 +6,8 @@ use crate::{
     types::{CpuId, Pfn},
 };
 
-/// A flush batch to which removed translations can be added. Through this value the batch can
-/// neither be flushed nor finished, nor replaced by another batch.
+/// A view of a flush batch that only allows to add removed translations. The batch cannot be
+/// flushed, finished or replaced through this value.
 ///
 /// The library passes it to [`PageOwner::unmap`](crate::reclaim::PageOwner::unmap) and
 /// [`Mover::unmap`](crate::migrate::Mover::unmap). An embedder with a batch of its own calls

@@ -33,7 +33,7 @@ impl CompactMethod {
 pub struct CompactTuning {
     /// The method.
     pub method: CompactMethod,
-    /// Rules of the scanners.
+    /// Repairs of the scanners' rules.
     #[cfg(feature = "compare")]
     pub repair: super::CompactRepairs,
     /// The scanners search the free lists first, and the formed block is captured for the request that
@@ -44,10 +44,10 @@ pub struct CompactTuning {
     /// search examines under one hold of the zone lock.
     pub headers_per_piece: u32,
     /// With [`CompactMethod::Index`](super::CompactMethod): the budget of one request over all its
-    /// attempts, in frames moved. Other work counts as the number of frames that could be moved in
-    /// the same time.
+    /// attempts, in frames moved for each pageblock that its block spans. Other work counts as the
+    /// number of frames that could be moved in the same time.
     pub migrate_budget: u32,
-    /// Costly orders are left to reclaim if the fragmentation index is not above this.
+    /// Costly orders are left to reclaim if the fragmentation index (0 to 1000) is not above this.
     pub extfrag_threshold: u32,
     /// The effort of background compaction before any request needs it, from 0 (none) to 100.
     pub proactiveness: u32,

@@ -55,9 +55,10 @@ pub const KEYS: &[Key] = &[
         path: "pcp.high_max_divisor_many",
         default: "50",
         range: "8 to 1000000",
-        meaning: "with more CPUs than pcp.high_max_divisor, N is their number, up to this",
-        source: "ours; run page-fault --machine one-zone-64 --vs pcp.high_max_divisor_many=8 shows \
-                 what it costs: nothing in mapping order, a quarter of throughput in random order",
+        meaning: "with more CPUs than pcp.high_max_divisor, their number, up to this, is the divisor",
+        source: "Framewright; run page-fault --machine one-zone-64 --vs \
+                 pcp.high_max_divisor_many=8 shows what it costs: nothing in mapping order, a \
+                 quarter of throughput in random order",
         field: |t| Field::number(&mut t.pcp.high_max_divisor_many, 8, 1_000_000),
     },
     Key {
@@ -72,8 +73,8 @@ pub const KEYS: &[Key] = &[
         path: "pcp.cache_frames",
         default: "0",
         range: "0 to 16777216 frames",
-        meaning: "one CPU's share of the last-level cache; above 3 batches, lists below a batch \
-                  survive high-order frees; 0: unknown",
+        meaning: "one CPU's share of the last-level cache; if it is above 3 batches, high-order frees \
+                  do not drain lists of less than a batch; 0: unknown",
         source: "Linux 6.7: PCPF_FREE_HIGH_BATCH",
         field: |t| Field::number(&mut t.pcp.cache_frames, 0, 1 << 24),
     },
@@ -129,7 +130,7 @@ pub const KEYS: &[Key] = &[
         path: "zone.min_free",
         default: "auto",
         range: "auto, or 0 to 4294967295 frames",
-        meaning: "frames below the min watermark, over the whole memory",
+        meaning: "the min watermarks of all zones together, except those of the zones Movable",
         source: "Linux: vm.min_free_kbytes = sqrt(16 * KiB), 128 KiB to 256 MiB",
         field: |t| Field::auto(&mut t.zone.min_free, 0, u32::MAX),
     },
@@ -228,7 +229,7 @@ pub const KEYS: &[Key] = &[
         range: "auto, 0, or 8 to 1000000",
         meaning: "one frame in N of a zone may be in its depot, through which frames pass from CPU to \
                   CPU; auto: 128 if more than 8 CPUs share the zone, else none; 0: none",
-        source: "ours, after Bonwick and Adams 2001; run page-fault --machine one-zone-64 \
+        source: "Framewright, after Bonwick and Adams 2001; run page-fault --machine one-zone-64 \
                  --free-order random --vs zone.depot_divisor=0 shows what it gains",
         field: |t| Field::auto_or_zero(&mut t.zone.depot_divisor, 8, 1_000_000),
     },
@@ -244,17 +245,19 @@ pub const KEYS: &[Key] = &[
         path: "alloc.progress_retries",
         default: "256",
         range: "1 to 1000000",
-        meaning: "rounds of reclaim in a row that free frames without serving the request, because other \
-                  requests take them or the embedder miscounts, before the embedder decides",
-        source: "ours: Linux has no bound. In simulated runs on up to 96 CPUs no request took more than a few",
+        meaning: "rounds of reclaim in a row that free frames without serving the request, because \
+                  other requests take them or the embedder miscounts, before the embedder decides \
+                  whether the request fails",
+        source: "Framewright; Linux has no bound. In simulated runs on up to 96 CPUs no request took \
+                 more than a few",
         field: |t| Field::number(&mut t.alloc.progress_retries, 1, 1_000_000),
     },
     Key {
         path: "alloc.compaction_retries",
         default: "16",
         range: "0 to 1000",
-        meaning: "rounds in which compaction forms a block that another request takes, before its \
-                  priority is raised; a quarter of them for costly orders",
+        meaning: "rounds in which compaction forms a block that another request takes, before the \
+                  priority of compaction is raised; a quarter of them for costly orders",
         source: "Linux: MAX_COMPACT_RETRIES",
         field: |t| Field::number(&mut t.alloc.compaction_retries, 0, 1000),
     },
@@ -281,7 +284,7 @@ pub const KEYS: &[Key] = &[
         default: "64",
         range: "1 to 64 pages",
         meaning: "pages taken off an LRU list at once",
-        source: "Linux: SWAP_CLUSTER_MAX is 32; twice that holds the lock of a node half as often",
+        source: "Linux: SWAP_CLUSTER_MAX is 32; with 64, the LRU lock of a node is taken half as often",
         field: |t| Field::number(&mut t.reclaim.cluster, 1, 64),
     },
     Key {
@@ -289,7 +292,7 @@ pub const KEYS: &[Key] = &[
         default: "63",
         range: "1 to 255 pages",
         meaning: "moves to and between LRU lists that a CPU collects before it takes the lock",
-        source: "Linux: PAGEVEC_SIZE, 31 since 6.8 and 15 before; for the same reason",
+        source: "Linux: PAGEVEC_SIZE, 31 since 6.8 and 15 before; with 63, the lock is taken half as often",
         field: |t| Field::number(&mut t.reclaim.lru_batch, 1, 255),
     },
     Key {
@@ -307,7 +310,7 @@ pub const KEYS: &[Key] = &[
         range: "0 to 4294967295 pages",
         meaning: "pages that a request scans without reclaiming them, before it also reclaims clean file \
                   pages that were referenced once since the last scan",
-        source: "ours: Linux scans the whole list. run mmap-read --memory 1GiB --times 3 --vs \
+        source: "Framewright; Linux scans the whole list. run mmap-read --memory 1GiB --times 3 --vs \
                  reclaim.referenced_scan_max=4294967295 shows what it gains: stall_max_ns",
         field: |t| Field::number(&mut t.reclaim.referenced_scan_max, 0, u32::MAX),
     },
@@ -319,7 +322,7 @@ pub const KEYS: &[Key] = &[
                   pages one by one, others per batch; all: per batch; lazy: as all, but a batch of clean \
                   pages only when its frames are needed or their contents are about to change",
         source: "Gorman 2015, mm: send one IPI per CPU to TLB flush all entries after unmapping \
-                 pages; lazy: Park 2024 (LUF), and ours",
+                 pages; lazy: Park 2024 (LUF), and Framewright",
         field: |t| Field::FlushBatching(&mut t.tlb.batching),
     },
     Key {
@@ -371,9 +374,9 @@ pub const KEYS: &[Key] = &[
         path: "compact.migrate_budget",
         default: "512",
         range: "1 to 1048576 frames",
-        meaning: "with compact.method=index: frames that may be moved while one request waits, per pageblock \
-                  of its size and over all its attempts. A query of 8 frames counts as one frame moved, as \
-                  does reclaiming one; each flush counts as 16, draining the lists of CPUs as 48",
+        meaning: "with compact.method=index: frames that may be moved while one request waits, per \
+                  pageblock of its size and over all its attempts. Scanning 8 frames counts as moving \
+                  one, as does reclaiming one; each flush counts as 16, draining the lists of CPUs as 48",
         source: "Framewright: the frames of a full pageblock; the next request continues unfinished work",
         field: |t| Field::number(&mut t.compact.migrate_budget, 1, 1 << 20),
     },
@@ -381,7 +384,8 @@ pub const KEYS: &[Key] = &[
         path: "compact.extfrag_threshold",
         default: "500",
         range: "0 to 1000",
-        meaning: "costly orders are left to reclaim if the fragmentation index is not above this",
+        meaning: "costly orders are left to reclaim if the fragmentation index is not above this, in \
+                  thousandths",
         source: "Linux: vm.extfrag_threshold",
         field: |t| Field::number(&mut t.compact.extfrag_threshold, 0, 1000),
     },
@@ -443,9 +447,10 @@ pub const KEYS: &[Key] = &[
         path: "hardening",
         default: "checked",
         range: "off, checked, tracked, paranoid",
-        meaning: "how raw frees are checked. off: not at all; checked: against the zone and the lists of \
-                  the caller's CPU; tracked: with a byte per frame, across all CPUs, until the frame is \
-                  allocated again; paranoid: as tracked, with poison and without per-CPU lists",
+        meaning: "how frees by frame number are checked. off: not at all; checked: against the zone and \
+                  the lists of the caller's CPU; tracked: with a byte per frame, across all CPUs, until \
+                  the frame is allocated again; paranoid: as tracked, with poison and without per-CPU \
+                  lists",
         source: "Framewright",
         field: |t| Field::Hardening(&mut t.hardening),
     },
@@ -462,9 +467,9 @@ pub const KEYS: &[Key] = &[
         path: "hardening.quarantine",
         default: "256",
         range: "0 to 65536 frames",
-        meaning: "at paranoid, the number of frames of a zone that a CPU freed last and that are not \
-                  allocated again unless memory runs short; larger blocks do not wait",
-        source: "Framewright; a megabyte",
+        meaning: "at paranoid, frames that each CPU keeps in quarantine for each zone after their \
+                  free: they are not allocated again unless memory runs short; larger blocks do not wait",
+        source: "Framewright; 256 frames are a megabyte",
         field: |t| Field::number(&mut t.paranoid.quarantine, 0, 65536),
     },
     Key {

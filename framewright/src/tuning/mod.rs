@@ -80,15 +80,16 @@ pub enum BulkTake {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HighOrderDrain {
     /// Only the second of two consecutive such frees ("mm, pcp: avoid to drain PCP when process
-    /// exit", Huang, 2023), after a burst of frames that other CPUs have allocated: the CPU has
-    /// freed a burst more frames than it has allocated.
+    /// exit", Huang, 2023), and only after a burst: the CPU has freed at least
+    /// [`PcpTuning::high_order_burst`] more frames than it has allocated, so other CPUs have
+    /// allocated them.
     #[default]
     SecondConsecutive,
     /// Every such free after a burst, as in Linux 5.18 to 6.6.
     EveryFree,
 }
 
-/// The level of checks of raw frees, from least to most.
+/// The level of checks of raw frees (frees by frame number), from least to most.
 /// [`CpuToken::free_raw`](crate::CpuToken::free_raw) lists the bad frees that each level detects.
 /// No level detects a second free after the frames were allocated again as a block of the same
 /// order. That free takes the block from its new owner.
@@ -105,7 +106,7 @@ pub enum Hardening {
     Checked,
     /// A byte per frame tells whether an allocated block starts there. So every bad free is refused
     /// at the call, no matter which list has the frames. Of two racing frees, one is refused. Every
-    /// allocation and free updates that byte, and enters the lists of its CPU through a try-lock
+    /// allocation and free updates that byte, and takes the try-lock of its CPU's lists
     /// ([`OwnerLock::Trylock`]).
     Tracked,
     /// As *tracked*. In addition, free frames are poisoned and wait in quarantine before they are
@@ -176,9 +177,9 @@ impl Default for PcpTuning {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct ZoneTuning {
-    /// Frames of the whole memory below the min watermark.
+    /// The min watermarks of all zones together, in frames. The zone Movable is not included.
     pub min_free: Auto,
-    /// Distance between the watermarks in 1/10000 of the zone.
+    /// The minimum distance between two watermarks, in 1/10000 of the zone.
     pub watermark_scale: u32,
     /// The maximum boost of the watermarks after a fallback that mixes migratetypes in a pageblock,
     /// in 1/10000 of the high watermark; 0: no boost.
@@ -191,8 +192,8 @@ pub struct ZoneTuning {
     pub reserve_ratios: [u32; ZoneKind::COUNT],
     /// The number of pageblocks that a refill takes frames from at most.
     pub refill_pageblocks: u32,
-    /// A pageblock with more free frames than this is sparse: frames that are freed in it return to the zone, unless
-    /// the zone allocates from it; 512: no pageblock is.
+    /// A pageblock with more free frames than this is sparse: frames that are freed in it return to
+    /// the zone, unless the zone allocates from it; 512: no pageblock is sparse.
     pub emptying_above: u32,
     /// The method of taking a batch.
     pub bulk_take: BulkTake,
@@ -226,8 +227,8 @@ pub struct AllocTuning {
     /// Consecutive rounds of reclaim that may free frames without serving the request, before the embedder
     /// decides whether the request fails.
     pub progress_retries: u32,
-    /// Rounds in which compaction forms a block that another request takes, before its priority is
-    /// raised; a quarter of them for costly orders.
+    /// Rounds in which compaction forms a block that another request takes, before the priority of
+    /// compaction is raised; a quarter of them for costly orders.
     pub compaction_retries: u32,
     /// Whether types are mixed in a pageblock only after reclaim and compaction were tried, and
     /// background work is woken for whole pageblocks.
@@ -246,8 +247,7 @@ impl Default for AllocTuning {
 pub struct ReclaimTuning {
     /// Share of anonymous pages in the cost balance of reclaim, out of 200; 0: they are never reclaimed.
     pub swappiness: u32,
-    /// The number of pages that are isolated from a list at once, and the goal of a round of
-    /// reclaim.
+    /// The number of pages that are isolated from a list at once.
     pub cluster: u32,
     /// Moves to and between lists that a CPU collects before it takes the LRU lock.
     pub lru_batch: u32,
@@ -315,8 +315,9 @@ pub enum FlushBatching {
 pub struct TlbTuning {
     /// The time at which translations are flushed.
     pub batching: FlushBatching,
-    /// The number of frames that are flushed at once. Smaller batches are deferred until they reach
-    /// it together. Auto: 32 for every CPU, at least 64, and at most 1/400 of the memory.
+    /// The number of frames that are flushed at once. With [`FlushBatching::All`], smaller batches
+    /// are deferred until they reach it together. Auto: 32 for every CPU, at least 64, and at most
+    /// 1/400 of the memory.
     pub batch: Auto,
     /// The maximum number of frames that are unmapped and not flushed with [`FlushBatching::Lazy`],
     /// deferred or in unfinished batches. 256, plus 32 for every CPU, are always allowed. Auto:

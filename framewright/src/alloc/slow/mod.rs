@@ -84,7 +84,7 @@ pub(super) fn first_access<P: Platform>(
     if avoids_mixing(memory, request) { unmixed(access) } else { access }
 }
 
-/// Whether the request asks for relief before it mixes types in a pageblock.
+/// Whether the request asks for reclaim and compaction before it mixes types in a pageblock.
 fn avoids_mixing<P: Platform>(memory: &MemoryCore<'_, P>, request: Request) -> bool {
     memory.tuning().alloc.defrag_mode && request.may_ask_for_relief()
 }
@@ -132,11 +132,13 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     rounds_with_progress: u32,
     /// Whether the last round of reclaim freed any frames.
     progressed: bool,
+    /// Frames that reclaim has freed for the request.
     reclaimed: u64,
     /// Rounds of reclaim and compaction.
     rounds: u32,
     /// Whether the lists of all CPUs were drained.
     drained: bool,
+    /// Waits between rounds.
     waits: u32,
 }
 

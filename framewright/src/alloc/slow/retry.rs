@@ -7,7 +7,7 @@ use crate::{
     zone::{LastReserved, ZoneAccess},
 };
 
-/// The divisor of the retries of costly orders.
+/// Costly orders get a quarter of the retries of compaction.
 const COSTLY_SHARE: u32 = 4;
 
 impl<P: Platform> Slow<'_, '_, '_, P> {
@@ -31,7 +31,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         self.ask_verdict()
     }
 
-    /// Whether there is compaction for this request at all.
+    /// Whether compaction was tried for this request, and is available.
     pub(super) fn has_compaction(&self) -> bool {
         matches!(self.compacted, Some((_, result)) if result != Compacted::Unavailable)
     }

@@ -25,7 +25,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
             return Ok(Some(pfn));
         }
         // An earlier verdict may have freed much memory. The zones are tried once more before the
-        // embedder is asked. As in Linux, the block must leave the high watermark, so that the
+        // embedder is asked. As in Linux, the zone must stay above its high watermark, so that the
         // attempt succeeds only after a large free.
         let flags = AllocFlags::NONE.with_if(request.is_huge(), AllocFlags::HUGE_RESERVE);
         let plenty = ZoneAccess { flags, ..ZoneAccess::above(Watermark::High, request.highest()) };

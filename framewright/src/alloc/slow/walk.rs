@@ -78,7 +78,7 @@ pub(in crate::alloc) fn wake<P: Platform>(
     let whole = memory.tuning().alloc.defrag_mode;
     let order = request.order().max(if whole { Order::PAGEBLOCK } else { Order::ZERO });
     let mut woken = None;
-    // The zones of a node follow one another.
+    // In a zonelist, the zones of a node follow one another.
     for (_, at) in memory.candidates(cpu, request) {
         let node = at.zone.node();
         if woken != Some(node) {

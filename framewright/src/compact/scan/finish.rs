@@ -44,7 +44,8 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         contended.then_some(Outcome::Contended)
     }
 
-    /// Whether the scanners are in the same pageblock; without the repair, at the same frame.
+    /// Whether the scanners are in the same pageblock; without the repair `detect_meeting`, at the
+    /// same frame.
     pub(super) fn have_met(&self) -> bool {
         if self.repair.detect_meeting {
             self.free.below() <= (self.migrate >> PAGEBLOCK_ORDER) + 1

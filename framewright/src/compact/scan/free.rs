@@ -93,8 +93,8 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         self.captured.take()
     }
 
-    /// Returns frames that were not needed to the zone. The result is the highest pageblock with
-    /// such frames.
+    /// Gives frames that were not needed back to the zone. Returns the highest pageblock with such
+    /// frames.
     pub(super) fn give_back(&mut self) -> Option<u32> {
         let left = self.stash.as_slice().iter().filter(|bundle| bundle.heads != 0);
         let highest = left.map(|bundle| bundle.pageblock()).max();
@@ -117,7 +117,7 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
         }
         let found = !self.stash.is_empty();
         if !found && !self.repair.detect_meeting {
-            // Without the repair, a scanner that finds nothing does not record its position.
+            // Without this repair, a scanner that finds nothing does not record its position.
             self.below = before;
         }
         found

@@ -209,7 +209,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
     }
 
     /// Sets the skip hint of a pageblock whose first pages were claimed. Returns `false` if another
-    /// run had set it.
+    /// run had set it, so that this run leaves the pageblock to the other one.
     fn start_block(&mut self, block: u32) -> bool {
         if self.started_block == Some(block) {
             return true;

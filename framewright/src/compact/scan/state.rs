@@ -57,8 +57,8 @@ impl Positions {
         self.free.load(Ordering::Relaxed)
     }
 
-    /// Records that the migrate scanner has reached `at`: in asynchronous mode, and with `sync` in
-    /// all others.
+    /// Records that the migrate scanner has reached `at` in asynchronous mode and, with `sync`, in
+    /// the other modes.
     pub(super) fn advance_migrate(&self, at: u32, sync: bool) {
         raise(&self.migrate_async, at);
         if sync {

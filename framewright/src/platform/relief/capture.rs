@@ -7,14 +7,15 @@ use crate::types::{Block, MemoryTag, Order, Pfn};
 /// The cost of draining the lists of CPUs, as a number of page moves.
 pub(crate) const MOVES_PER_DRAIN: u64 = 48;
 
-/// The state of a request during compaction: the block that was formed for it, and its budget of page moves.
-/// Relief only gets a reference to it ([`Captured`]), so that one request never gets the block of another.
+/// The state of a request during compaction: the block that was formed for it, and its budget of
+/// page moves. Compaction only gets a reference to it ([`Captured`]), so that one request never
+/// gets the block of another.
 #[derive(Debug)]
 pub(crate) struct CaptureSlot {
     memory: NonZeroUsize,
     order: Order,
     block: Cell<Option<Pfn>>,
-    /// The budget of the request, in moves of pages.
+    /// The budget of the request, in page moves.
     budget: u64,
     /// The rest of the budget.
     left: Cell<u64>,
@@ -90,7 +91,7 @@ impl<'c> Captured<'c> {
         self.0.block.get().is_none() && self.0.order == order
     }
 
-    /// The rest of the request's budget, in moves of pages, over all its attempts.
+    /// The rest of the request's budget, in page moves, over all its attempts.
     pub(crate) fn left(self) -> u64 {
         self.0.left.get()
     }
@@ -100,7 +101,7 @@ impl<'c> Captured<'c> {
         4 * self.left() > self.0.budget
     }
 
-    /// Charges the budget with `moves` moves of pages, or with other work that takes as long.
+    /// Charges the budget with `moves` page moves, or with other work that takes as long.
     pub(crate) fn spend(self, moves: u64) {
         self.0.left.set(self.left().saturating_sub(moves));
     }

@@ -39,8 +39,8 @@ pub struct Need {
 }
 
 impl Need {
-    /// Whether a zone of this kind on this node can serve the request. Freeing memory elsewhere does not
-    /// help it.
+    /// Whether a zone of this kind on this node can serve the request. Freeing memory elsewhere
+    /// does not help the request.
     #[must_use]
     pub const fn can_use(&self, node: NodeId, kind: ZoneKind) -> bool {
         self.request.allows(node, self.node) && kind as u8 <= self.request.highest() as u8
@@ -78,7 +78,8 @@ pub enum Compacted {
     Skipped,
     /// Not begun, because it failed lately and is deferred.
     Deferred,
-    /// Ended early, because of a contended lock or a time limit.
+    /// Ended early, because of a contended lock, or because the request's budget or a time limit
+    /// was exceeded.
     Contended,
     /// Ended after examining everything, without forming a block.
     Complete,
@@ -89,11 +90,12 @@ pub enum Compacted {
 
 /// Reclaim and compaction as the allocator sees them.
 pub trait Relief {
-    /// Whether there is background reclaim, which lowers the boost of watermarks and the huge-page reserve
-    /// ([`Memory::lower_boost`](crate::Memory::lower_boost); [`Kswapd`](crate::reclaim::Kswapd) calls it). Called
-    /// after a fallback that mixes migratetypes in a pageblock, and when a request found no huge page. While this method
-    /// returns `false`, neither the boost nor the reserve grows. When background reclaim ends, it must remove the rest of
-    /// both.
+    /// Whether there is background reclaim, which lowers the boost of watermarks and the huge-page
+    /// reserve ([`Memory::lower_boost`](crate::Memory::lower_boost);
+    /// [`Kswapd`](crate::reclaim::Kswapd) calls it). Called after a fallback that mixes
+    /// migratetypes in a pageblock, and when a request found no huge page. While this method
+    /// returns `false`, neither the boost nor the reserve grows. When an embedder ends its
+    /// background reclaim for good, it must first remove the rest of both.
     fn reclaims_in_background(&self) -> bool {
         false
     }
@@ -105,9 +107,10 @@ pub trait Relief {
         let _ = (node, order, highest);
     }
 
-    /// Frees about `frames` frames that the request could use, now. Returns the number of freed frames.
-    /// If compaction is to form the block, `frames` is less than the size of the block. Then it is enough that
-    /// compaction has free frames to move pages to: if so, return at least 1, because 0 means no progress.
+    /// Frees about `frames` frames that the request could use, before it returns. Returns the
+    /// number of freed frames. If compaction is to form the block, `frames` is less than the size
+    /// of the block. Then it is enough that compaction has free frames to move pages to. If it has
+    /// them, return at least 1, because 0 means no progress.
     ///
     /// Must not [start I/O](Request::may_io) or [call into file systems](Request::may_fs) if the request
     /// cannot.

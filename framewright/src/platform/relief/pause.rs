@@ -8,7 +8,8 @@ use crate::types::{CpuId, NodeId};
 pub enum Throttle {
     /// More pages are under writeback than the store can write quickly: waits for some of them.
     WriteBack,
-    /// Other reclaimers have isolated more pages than are left on the list: waits for pages to be put back.
+    /// Other reclaimers have isolated too many pages, compared with those left on the list: waits
+    /// for pages to be put back.
     Isolated,
     /// No page could be reclaimed at any priority.
     NoProgress,

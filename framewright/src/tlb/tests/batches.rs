@@ -1,4 +1,4 @@
-//! The number of interrupts for batches, and CPUs without interrupts.
+//! The number of interrupts that batches cause, and CPUs that are not interrupted.
 
 use super::*;
 
@@ -75,7 +75,7 @@ fn batches_for_changing_cpus_are_deferred_as_well() {
     with_machine(tuning(FlushBatching::Lazy, 32, 128), |machine| {
         for page in 0..96 {
             machine.load(2, page % 2);
-            // Later the ring of groups is full.
+            // CPU 3 uses space 0 only when the ring of groups is full already.
             machine.load(3, u64::from(page < 48));
             assert_eq!(reclaim(machine, page..page + 1, false), [], "page {page}");
         }

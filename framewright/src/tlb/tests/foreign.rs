@@ -14,7 +14,7 @@ fn defer_flush(one: &Machine<'_, '_>) {
     let mut batch = one.on(0).batch(&mut slots);
     one.unmap(&mut batch, 0, 1, false);
     batch.retire_frame(Pfn::new(1)).unwrap();
-    batch.finish_frames(&mut |_| panic!("it waits"));
+    batch.finish_frames(&mut |_| panic!("the frame was freed before the flush"));
 }
 
 #[test]

@@ -31,7 +31,8 @@ mod stores;
 const CPUS: u16 = 4;
 const PAGES: u64 = 100;
 
-/// A platform with locks. It records reports of corruption, and counts how often interrupts are masked at the moment.
+/// A platform with locks. It records reports of corruption, and counts nested masking of
+/// interrupts.
 #[derive(Default)]
 struct TestPlatform(std::sync::Mutex<Vec<Corruption>>, AtomicU32);
 
@@ -150,8 +151,8 @@ impl<'m> Machine<'_, 'm> {
         (0..CPUS).any(|cpu| self.has_cached(cpu, space, page))
     }
 
-    /// A CPU loads an address space and flushes its old entries of it. A comparison of generations
-    /// has this effect at worst.
+    /// A CPU loads an address space and flushes its old entries of it, as if the address space had
+    /// a newer generation.
     fn load(&self, cpu: u16, space: u64) {
         let at = usize::from(cpu);
         let load = || {
