@@ -24,7 +24,11 @@ fn page_tables_take_frames_and_give_them_back() {
     // SAFETY: all frames of the map are mapped at the offset; this thread alone uses the allocator.
     let machine = unsafe { OneCpu::new(offset, |report| panic!("{report}")) };
     let mut frames = Frames::new(&MEMORY);
-    assert_eq!(FrameAllocator::<Size4KiB>::allocate_frame(&mut frames), None, "allocated before the memory is initialised");
+    assert_eq!(
+        FrameAllocator::<Size4KiB>::allocate_frame(&mut frames),
+        None,
+        "allocated before the memory is initialised"
+    );
     MEMORY.init_in_map(machine, &Config::new(&map, 1)).unwrap();
     let memory = MEMORY.memory().unwrap();
     let before = memory.free() + memory.held_by_cpus();

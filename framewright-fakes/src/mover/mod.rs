@@ -229,7 +229,11 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         );
         for zone in self.memory.zones() {
             let counts = self.memory.block_counts(zone.id);
-            assert_eq!(counts.pageblocks[MigrateType::Isolate as usize], 0, "a pageblock is left isolated");
+            assert_eq!(
+                counts.pageblocks[MigrateType::Isolate as usize],
+                0,
+                "a pageblock is left isolated"
+            );
         }
     }
 

@@ -173,8 +173,18 @@ impl Measured {
         use Better::{Higher, Lower};
         if options.counts_instructions() {
             let rounds = ..rounds;
-            report.add_rounds("instructions_per_fault", &mut self.faults[rounds], Unit::Ratio, Lower);
-            report.add_rounds("instructions_per_unmap", &mut self.unmaps[rounds], Unit::Ratio, Lower);
+            report.add_rounds(
+                "instructions_per_fault",
+                &mut self.faults[rounds],
+                Unit::Ratio,
+                Lower,
+            );
+            report.add_rounds(
+                "instructions_per_unmap",
+                &mut self.unmaps[rounds],
+                Unit::Ratio,
+                Lower,
+            );
         } else {
             report.add_rounds("pages_per_s", &mut self.speed[..rounds], Unit::PerSecond, Higher);
         }
