@@ -44,7 +44,7 @@
 // The request does not wait: no draining of other CPUs. For interrupt handlers, and under locks.
 #define FW_FLAG_NO_WAIT 2
 
-// As FW_FLAG_NO_WAIT, and may use most of the reserve.
+// As FW_FLAG_NO_WAIT, and may use most of the frames below the min watermark.
 #define FW_FLAG_ATOMIC 4
 
 // Only the given node, or that of the CPU, is used.
@@ -152,7 +152,7 @@ enum fw_error {
     FW_ERROR_WRONG_ORDER = 64,
     // The range neither consists of whole pageblocks nor lies within a range that is added in pieces.
     FW_ERROR_NOT_WHOLE = 70,
-    // The memory map has no such memory in one zone.
+    // The range is not memory of one zone of the memory map that may be added or removed.
     FW_ERROR_NOT_IN_MAP = 71,
     // Memory of the range is present already.
     FW_ERROR_PRESENT = 72,
@@ -196,7 +196,7 @@ enum fw_presence {
     FW_PRESENCE_PRESENT = 0,
     // The range may be added later, in whole pageblocks.
     FW_PRESENCE_ABSENT = 1,
-    // The range is added later in pieces of any length. It names the maximum.
+    // Pieces of any length within this range may be added later.
     FW_PRESENCE_IN_PIECES = 2,
     // The range is present, and in use from the start: its frames count as allocated, and are freed by
     // `fw_free_frames`.

@@ -114,7 +114,7 @@ static void ours_give(unsigned long block, unsigned int order)
 	ours_free(block, order);
 }
 
-/* A side whose functions are called. */
+/* An allocator as function pointers. Here, the cost of indirect calls does not matter. */
 struct called {
 	const char *name;
 	unsigned long (*huge)(unsigned int order);
@@ -197,7 +197,7 @@ static void take_ballast(struct ballast *held)
 		held->block[freed] = 0;
 	}
 	if (freed < HUGE_PAGES)
-		fail("huge pages: Linux has %u only", freed);
+		fail("huge pages: Linux has only %u", freed);
 }
 
 static void give_ballast(struct ballast *held)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * The only program of a Linux that loads the module: as /init, from an initramfs with /framewright.ko. The kernel's
- * command line has loads=N and options=TEXT: the module is loaded and unloaded N times, the last time with these
+ * The init, and only program, of a Linux guest that loads the module. It is in an initramfs with /framewright.ko. The
+ * kernel's command line has loads=N and options=TEXT: the module is loaded and unloaded N times, the last time with these
  * options, in which a comma stands for a blank. Then the log is written to the console, and the machine ends by QEMU's
  * isa-debug-exit.
  */
@@ -19,6 +19,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+/* Actions of klogctl: SYSLOG_ACTION_READ_ALL and SYSLOG_ACTION_CLEAR. */
 enum { READ_ALL = 3, CLEAR = 5 };
 enum { EXIT_PORT = 0xf4, PASSED = 0x10, FAILED = 0x11 };
 

@@ -26,7 +26,7 @@ unsigned int team_size(void)
 	return num_online_cpus();
 }
 
-/* Waits for the others. The last one notes the time, so that no CPU has begun before it. */
+/* Waits until all CPUs have called this. The last one stores the time: no CPU has continued before. */
 static void meet_at(u64 *time)
 {
 	int meeting = atomic_read(&team.meeting);

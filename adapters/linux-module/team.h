@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The same job on every CPU, counted. */
+/* Runs the same job on every CPU at once, and measures it. */
 #ifndef TEAM_H
 #define TEAM_H
 

@@ -214,7 +214,7 @@ JOBS(ours_verified);
 
 /* --- Runs ----------------------------------------------------------------------------------- */
 
-/* Does a kind of work on all CPUs, and logs failures. Returns its instructions. */
+/* Does a kind of work on all CPUs, and logs failures. Returns its time in ticks: with -icount, its instructions. */
 static u64 run_work(const job_fn jobs[SHAPES], const struct work *work, struct run *run, const char *side)
 {
 	struct held *held = run->held;
@@ -233,7 +233,7 @@ static u64 run_work(const job_fn jobs[SHAPES], const struct work *work, struct r
 	return ticks;
 }
 
-/* Calls `with` for each work that these CPUs can do. */
+/* Calls `with` for each kind of work that this number of CPUs can do. */
 static void for_each_work(void (*with)(const struct work *work, struct run *run))
 {
 	struct run run = { .held = vzalloc(array_size(team_size(), sizeof(struct held))) };

@@ -33,7 +33,7 @@ pub enum FwPresence {
     Present = 0,
     /// The range may be added later, in whole pageblocks.
     Absent = 1,
-    /// The range is added later in pieces of any length. It names the maximum.
+    /// Pieces of any length within this range may be added later.
     InPieces = 2,
     /// The range is present, and in use from the start: its frames count as allocated, and are freed by
     /// `fw_free_frames`.

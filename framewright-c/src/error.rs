@@ -98,7 +98,7 @@ pub enum FwError {
 
     /// The range neither consists of whole pageblocks nor lies within a range that is added in pieces.
     NotWhole = 70,
-    /// The memory map has no such memory in one zone.
+    /// The range is not memory of one zone of the memory map that may be added or removed.
     NotInMap = 71,
     /// Memory of the range is present already.
     Present = 72,

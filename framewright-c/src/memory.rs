@@ -16,7 +16,7 @@ use crate::{
     slot::Slot,
 };
 
-/// The state of a memory that may be used.
+/// The state of an initialised memory: "FRAM" in ASCII.
 const READY: u32 = 0x4652_414d;
 
 /// A memory. `fw_memory_init` creates it in a buffer.
@@ -27,11 +27,12 @@ pub struct FwMemory {
     slots: &'static [Slot],
 }
 
-// Every CPU uses the memory behind the pointer.
+// All CPUs share the memory behind the pointer, so it must be `Sync`.
 const fn is_shared<T: Sync>() {}
 const _: () = is_shared::<FwMemory>();
 
-/// The places of the parts in the buffer of a memory. The [`FwMemory`] is at the start.
+/// The offsets and sizes, in bytes, of the parts in the buffer of a memory. The [`FwMemory`] is at
+/// the start.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     slots: usize,
@@ -160,7 +161,8 @@ impl FwMemory {
         }
     }
 
-    /// Frees a block on this CPU, or to the zone if its token is in use or cannot be claimed.
+    /// Frees a block on this CPU, or to the zone if the token of the CPU is in use or cannot be
+    /// claimed.
     ///
     /// # Safety
     ///

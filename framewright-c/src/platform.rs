@@ -137,7 +137,8 @@ impl Machine {
     /// The address of a frame; `None` if frames are not mapped.
     fn address(&self, pfn: Pfn) -> Option<*mut u8> {
         let address = self.functions.address?;
-        // SAFETY: the creator promises that `address` may be called on every CPU. It has the frames of the memory.
+        // SAFETY: the creator promises that `address` may be called on every CPU, for every frame
+        // of the memory.
         Some(unsafe { address(self.functions.context, pfn.get()) }.cast())
     }
 }
@@ -212,7 +213,7 @@ unsafe impl Platform for Machine {
         let why = match why {
             Wait::Lock => FwWait::Lock,
             Wait::Memory => FwWait::Memory,
-            // No call of the interface flushes TLBs.
+            // No call of the C interface flushes TLBs, so `Flush` does not occur.
             Wait::Owner | Wait::Flush => FwWait::Owner,
         };
         match self.functions.wait {

@@ -91,7 +91,7 @@ fn a_memory_lives_and_ends_in_its_buffer() {
     let layout = Layout::from_size_align(bytes, align).unwrap();
     // SAFETY: the size is not 0.
     let buffer = unsafe { alloc(layout) };
-    // An allocator that ended leaves the buffer for another.
+    // After an allocator has ended, another one uses its buffer.
     for _ in 0..2 {
         let mut memory = null_mut();
         // SAFETY: the buffer has that size, and is used by the memory alone. This thread is the only CPU.
@@ -126,7 +126,7 @@ unsafe fn use_memory(memory: *mut FwMemory, ram: *mut c_void) {
     // SAFETY: the contract is that of this function. Bad frees are refused.
     unsafe {
         assert_eq!(fw_alloc(memory, 0, MOVABLE, FW_FLAG_ZEROED, any, &raw mut page), FwError::None);
-        assert!(DUE.get().is_null(), "no interrupt");
+        assert!(DUE.get().is_null(), "the interrupt handler did not run");
         assert_eq!(address(ram, page).cast::<u64>().read_unaligned(), 0);
         assert_eq!(fw_alloc(memory, 1, MOVABLE, 0, any, &raw mut pair), FwError::None);
         assert_eq!(fw_alloc_frames(memory, 77, 2, MOVABLE, 0, any, &raw mut run), FwError::None);
@@ -158,7 +158,7 @@ fn every_error_of_the_header_has_a_text() {
         // SAFETY: the text is static, and ends with a zero byte.
         let text = unsafe { CStr::from_ptr(fw_error_text(number.parse().unwrap())) };
         assert_ne!(text, c"this number is not an error", "{line}");
-        assert!(!texts.contains(&text), "{line} has the text of another");
+        assert!(!texts.contains(&text), "{line} has the text of another error");
         texts.push(text);
     }
     assert!(texts.len() > 40);

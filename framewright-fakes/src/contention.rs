@@ -20,7 +20,7 @@ pub enum Contention {
     All,
 }
 
-/// The locks, by address.
+/// The lock that was taken last, and the locks of LRU lists, by address.
 #[derive(Default)]
 pub(crate) struct Locks {
     contention: Mutex<Contention>,

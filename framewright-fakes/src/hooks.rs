@@ -73,8 +73,8 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
         set(&self.hooks.corruption, Box::new(hook));
     }
 
-    /// `hook` runs as [`Platform::remote_barrier`](framewright::Platform::remote_barrier). With the hook, several
-    /// threads may use biased owners.
+    /// `hook` runs as [`Platform::remote_barrier`](framewright::Platform::remote_barrier). With the
+    /// hook, several threads may use per-CPU lists with `OwnerLock::Biased`.
     ///
     /// # Safety
     ///

@@ -3,7 +3,8 @@
 //! * [`FakePlatform`] is a [`Platform`](framewright::Platform) without hardware. The contents of a frame are a number.
 //!   Hooks are closures that run when the library waits, traces, clears, reports corruption, or calls a
 //!   [`Probe`](framewright::platform::Probe). So a test can act at the worst moment.
-//! * [`FakeRelief`] is a [`Relief`](framewright::platform::Relief) made of closures.
+//! * [`FakeRelief`] is a [`Relief`](framewright::platform::Relief) (the hooks for reclaim and
+//!   compaction) made of closures.
 //! * [`FailNth`] makes the n-th call of a sequence fail.
 //! * [`leaked`] creates an allocator that lives as long as the process, so that closures can refer to
 //!   it.

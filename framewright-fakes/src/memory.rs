@@ -15,7 +15,7 @@ pub fn leaked<P: Platform>(platform: P, config: &Config<'_>) -> &'static Memory<
     Box::leak(Box::new(Memory::new(platform, config, buffer).unwrap()))
 }
 
-/// The alignment of metadata: cache lines, in pairs.
+/// The alignment of metadata, in bytes: two cache lines.
 const ALIGN: usize = 128;
 
 /// A buffer for metadata, aligned to two cache lines.
@@ -56,7 +56,7 @@ pub fn order(number: u8) -> Order {
     Order::new(number).expect("an order that exists")
 }
 
-/// The first frame and the order of a block that stays allocated.
+/// The first frame and the order of a block. The block stays allocated.
 #[must_use]
 pub fn raw(block: &Block<'_>) -> (Pfn, Order) {
     (block.pfn(), block.order())
@@ -72,7 +72,7 @@ pub fn assert_apart(blocks: impl IntoIterator<Item = (Pfn, Order)>) -> u64 {
     blocks.sort_unstable();
     for pair in blocks.windows(2) {
         let (first, order) = pair[0];
-        assert!(first.offset(order.frames()) <= pair[1].0, "frame {} has two owners", pair[1].0);
+        assert!(first.offset(order.frames()) <= pair[1].0, "frame {} is in two blocks", pair[1].0);
     }
     blocks.iter().map(|(_, order)| order.frames()).sum()
 }

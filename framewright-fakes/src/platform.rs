@@ -30,7 +30,7 @@ use crate::{
 const WAITS: u32 = 1000;
 
 thread_local! {
-    /// The number of nested masks of interrupts by this thread.
+    /// How often this thread has masked interrupts and has not restored them yet.
     static MASKED: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -51,7 +51,8 @@ pub struct FakePlatform<const TRACED: bool = false, const PROBED: bool = false> 
     owner_lock: OwnerLock,
     /// Whether several threads use the platform.
     is_threaded: bool,
-    /// The only thread that may use biased owners.
+    /// The only thread that may use the lists of CPUs, if owners are biased without a barrier, and
+    /// that may pin itself.
     thread: OnceLock<ThreadId>,
     /// The contents of frames; 0 if absent.
     contents: Mutex<HashMap<Pfn, u64>>,

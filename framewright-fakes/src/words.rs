@@ -1,4 +1,4 @@
-//! The lock and the words of [`FakePlatform`](crate::FakePlatform).
+//! The lock and the atomic words of [`FakePlatform`](crate::FakePlatform).
 
 use framewright::sync::{Ordering, PlainWord, RawLock, RawWord, SpinFlag};
 

@@ -322,7 +322,10 @@ fn close_during_migrations(ending: Ending) {
         closed.store(true, SeqCst);
     });
     let moved = (0..PAGES).filter(|&page| was_in_half(page)).count() as u64;
-    assert!(0 < moved && moved < PAGES && copied.load(SeqCst) >= moved, "{moved}, and some stay");
+    assert!(
+        0 < moved && moved < PAGES && copied.load(SeqCst) >= moved,
+        "{moved} of {PAGES} pages were to move"
+    );
     assert!(!file::moving::may_claim(of_file));
     assert!(space.table.0.iter().all(|slot| slot.get().is_none()), "a page is still mapped");
 

@@ -25,13 +25,13 @@ use x86_64::{
 pub const fn order_of<S: PageSize>() -> Order {
     match Order::holding(S::SIZE / FRAME_SIZE as u64) {
         Some(order) => order,
-        // The sizes of pages are 4 KiB, 2 MiB and 1 GiB.
+        // Not reached: pages have 4 KiB, 2 MiB or 1 GiB.
         None => Order::MAX,
     }
 }
 
-/// The frame of size `S` that starts with a frame of 4 KiB. `None` if that start is not aligned, or is beyond the
-/// physical addresses of x86-64.
+/// The frame of size `S` that starts at the 4 KiB frame `pfn`. `None` if that start is not aligned,
+/// or is beyond the physical addresses of x86-64.
 #[must_use]
 pub fn frame_of<S: PageSize>(pfn: Pfn) -> Option<PhysFrame<S>> {
     if pfn > Pfn::MAX {
@@ -40,7 +40,7 @@ pub fn frame_of<S: PageSize>(pfn: Pfn) -> Option<PhysFrame<S>> {
     PhysFrame::from_start_address(PhysAddr::try_new(pfn.address()).ok()?).ok()
 }
 
-/// The first frame of 4 KiB of a frame of any size.
+/// The frame number of the first 4 KiB of a frame of any size.
 #[must_use]
 pub fn pfn_of<S: PageSize>(frame: PhysFrame<S>) -> Pfn {
     Pfn::containing(frame.start_address().as_u64())

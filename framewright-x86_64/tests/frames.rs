@@ -24,7 +24,11 @@ fn page_tables_take_frames_and_give_them_back() {
     // SAFETY: all frames of the map are mapped at the offset; this thread alone uses the allocator.
     let machine = unsafe { OneCpu::new(offset, |report| panic!("{report}")) };
     let mut frames = Frames::new(&MEMORY);
-    assert_eq!(FrameAllocator::<Size4KiB>::allocate_frame(&mut frames), None, "too early");
+    assert_eq!(
+        FrameAllocator::<Size4KiB>::allocate_frame(&mut frames),
+        None,
+        "allocated before the memory is initialised"
+    );
     MEMORY.init_in_map(machine, &Config::new(&map, 1)).unwrap();
     let memory = MEMORY.memory().unwrap();
     let before = memory.free() + memory.held_by_cpus();
@@ -45,7 +49,7 @@ fn page_tables_take_frames_and_give_them_back() {
     // SAFETY: nothing is accessed through the mapping.
     unsafe { mapper.map_to(page, target, flags, &mut frames) }.unwrap().ignore();
     assert_eq!(mapper.translate_addr(page.start_address()), Some(target.start_address()));
-    // The target, the top, and three tables below it.
+    // In use: the target, the top-level table, and three tables below it.
     assert_eq!(memory.free() + memory.held_by_cpus(), before - 5);
     memory.check().unwrap();
 
@@ -62,7 +66,7 @@ fn page_tables_take_frames_and_give_them_back() {
 
     let huge: PhysFrame<Size2MiB> = frames.allocate().unwrap();
     assert!(huge.start_address().is_aligned(2u64 << 20));
-    assert!(frames.allocate::<Size1GiB>().is_err(), "there is no GiB");
+    assert!(frames.allocate::<Size1GiB>().is_err(), "there is no free GiB");
     // SAFETY: the frame is no longer in use.
     unsafe { frames.deallocate_frame(huge) };
     memory.drain_all();

@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Heap {
 
     unsafe fn dealloc(&self, object: *mut u8, layout: Layout) {
         let Some(order) = order_of(layout) else { return };
-        // The offset of this machine is 0.
+        // This machine maps physical memory at offset 0, so the address is a physical one.
         let pfn = Pfn::containing(object.addr() as u64);
         // SAFETY: the object is a block of that order, and its owner no longer uses it. The machine prints a refusal.
         let _ = unsafe { MEMORY.free_raw(pfn, order) };

@@ -23,7 +23,8 @@ thread_local! {
 
 struct Machine;
 
-// SAFETY: the lock is the library's own. Owners of lists use try-locks, which need no barrier on other CPUs.
+// SAFETY: the lock is the library's own. A CPU takes a try-lock to use its own per-CPU lists
+// (`OwnerLock::Trylock`), so `remote_barrier` has nothing to do.
 unsafe impl Platform for Machine {
     /// A ticket lock serves CPUs in their order of arrival.
     type Lock = TicketLock;

@@ -39,7 +39,7 @@ const PAGES: usize = 4 * FRAMES;
 
 type Bytes = [u8; FRAME_SIZE];
 
-// --- step 1: the machine names its relief -------------------------------------------------------
+// --- step 1: the platform returns its `Relief` --------------------------------------------------
 
 struct Machine;
 
@@ -108,7 +108,7 @@ unsafe impl Mapped for Machine {
     }
 }
 
-// --- step 2: relief forwards to reclaim ---------------------------------------------------------
+// --- step 2: the `Relief` calls reclaim ---------------------------------------------------------
 
 struct Kernel;
 
@@ -189,7 +189,7 @@ unsafe impl PageOwner<Machine> for PageCache {
         answer(frames, &mut vec![(); frames.len()], |page| page.locked = false);
     }
 
-    /// Uses through mappings. Those by calls are reported at once: `Lru::mark_accessed`.
+    /// Reports uses through mappings. Uses by calls are reported at once, by `Lru::mark_accessed`.
     fn referenced(&self, _: &[Pfn], out: &mut [Reference]) {
         out.fill(Reference::default());
     }
@@ -267,7 +267,7 @@ fn with_page<R>(
 
 // --- step 5: reclaim in the background ----------------------------------------------------------
 
-/// A kernel has a thread for each node, which waits as the last step has said.
+/// A kernel has a thread for each node, which then waits as the last `NextStep` says.
 fn run_kswapd(kswapd: &mut Kswapd<'_, 'static, Machine>) {
     if KSWAPD_IS_WOKEN.swap(false, Ordering::Relaxed) {
         while kswapd.step_on(CPU) == NextStep::Now {}
@@ -295,7 +295,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         with_page(number, true, |page| page[8..16].copy_from_slice(&word(number)))?;
         run_kswapd(&mut kswapd);
     }
-    // All pages once; among them, a few again and again.
+    // Every page is read once, and the first 64 pages repeatedly.
     for number in 0..PAGES {
         for number in [number, number % 64] {
             let right = with_page(number, false, |page| page[8..16] == word(number))?;

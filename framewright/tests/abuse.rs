@@ -1,5 +1,6 @@
-//! One test for each bad raw free that `checked` must refuse at the call. At `off`, the same frees
-//! corrupt at most the metadata and the frames of the caller, never the process.
+//! One test for each bad raw free that the hardening level `checked` must refuse, at the call or
+//! when the block reaches the zone. At the level `off`, the same frees corrupt at most the metadata
+//! and the frames of the caller, never the process.
 #![cfg(not(framewright_loom))]
 
 mod support;
@@ -99,7 +100,7 @@ fn refused_as(
     assert_eq!(refused(memory, token, pfn, of_order), Refused::AtOnce(error));
 }
 
-/// All orders. Miri is slow, so it tests only one order of each kind.
+/// All orders up to that of a pageblock. Miri is slow, so it tests only some of them.
 fn orders() -> impl Iterator<Item = u8> {
     (0..=9).filter(|of_order| !cfg!(miri) || [0, 2, 6, 7, 9].contains(of_order))
 }
@@ -164,11 +165,11 @@ fn a_double_free_is_refused_while_the_first_is_in_the_store() {
         let frames: Vec<Pfn> = (0..400).map(|_| alloc(token, 0).into_raw().0).collect();
         // SAFETY: the frames were blocks until `into_raw`.
         let mut free = |pfn: Pfn| unsafe { token.free_raw(pfn, Order::ZERO) };
-        // There are far more frames than a ring can contain, and neighbours are freed far apart in
-        // time.
+        // A ring of the CPU list contains far fewer frames, so most of these frames are in the
+        // store behind it. Neighbours are freed far apart in time.
         let scattered = |i: usize| frames[i * 7 % 400];
         (0..400).for_each(|i| free(scattered(i)).unwrap());
-        assert!(memory.held_by_cpus() > 200, "most of the frames have left the lists");
+        assert!(memory.held_by_cpus() > 200, "most of the frames have left the lists of the CPU");
         for i in 0..400 {
             assert_eq!(free(scattered(i)), Err(FreeError::AlreadyFree), "frame {i}");
         }

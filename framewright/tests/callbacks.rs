@@ -141,7 +141,8 @@ fn interrupted(run: impl FnOnce(&'static Traced)) -> &'static Traced {
 
 #[test]
 fn an_isolation_that_panics_is_undone() {
-    // The drain before the isolation must still report some frames.
+    // The number of trace events before the one that panics: those of the drain before the
+    // isolation. So the panic is in the drain after the isolation.
     static LEFT: AtomicU64 = AtomicU64::new(0);
     let memory = memory(
         |event| matches!(event, Event::PagePcpuDrain { .. }),
@@ -161,7 +162,7 @@ fn an_isolation_that_panics_is_undone() {
     assert!(std::panic::catch_unwind(isolate).is_err());
     memory.drain_all();
     assert_eq!(memory.free(), 64 * 512, "a frame is isolated or lost");
-    let isolated = memory.isolate(Pfn::new(63 * 512)).expect("it is not isolated");
+    let isolated = memory.isolate(Pfn::new(63 * 512)).expect("the pageblock is still isolated");
     memory.undo_isolate(isolated).unwrap();
     memory.check().unwrap();
 }

@@ -10,7 +10,7 @@ use framewright::{
 };
 use support::machine::{Machine, Metadata, cpu};
 
-/// Two pageblocks, two CPUs, batches of 63.
+/// Runs `test` on an allocator with two pageblocks, two CPUs, and batches of 63 frames.
 fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
     on_memory_with(|_| (), test);
 }

@@ -1,5 +1,5 @@
-//! The depot: one CPU frees blocks in any order, and another allocates them. No request fails
-//! because of the depot.
+//! The depot is a store of a zone: a CPU allocates from it the blocks that another CPU has freed in
+//! any order. No request fails because of the depot.
 #![cfg(not(framewright_loom))]
 
 mod support;
@@ -216,7 +216,7 @@ fn all_depot_blocks_of_a_type_are_returned_before_types_mix() {
     }
 }
 
-/// Moves pages through the depot, and larger blocks past it, for several intervals.
+/// Moves pages through the depot, and larger blocks past it, for several of the depot's intervals.
 fn pass_time(memory: &Memory<'_, Machine>, circulating: u64) {
     for _ in 0..64 {
         memory.platform().advance(100_000_000);

@@ -30,7 +30,8 @@ thread_local! {
 /// A machine with threads as its CPUs.
 struct Threads;
 
-// SAFETY: the lock is the library's. Owners use try-locks, which need no barrier.
+// SAFETY: the lock is the library's. CPUs take try-locks to use their lists, and these need no
+// barrier.
 unsafe impl Platform for Threads {
     type Lock = SpinFlag;
     type Word = PlainWord;

@@ -1,4 +1,5 @@
-//! Frees of orders 1 to 3: they use the hot path, and the second of two in a row drains the lists after a burst.
+//! Frees of orders 1 to 3 use the hot path. After a burst of frees, the second of two consecutive
+//! frees of these orders drains the lists.
 #![cfg(not(any(framewright_loom, framewright_tso)))]
 
 use std::{
@@ -15,7 +16,8 @@ use framewright_fakes::{FakePlatform, Metadata, ProbeCall, ProbedPlatform, cpu, 
 type Costs = Mutex<BTreeMap<Cost, u64>>;
 type Token<'a, 'm> = CpuToken<'a, 'm, ProbedPlatform>;
 
-/// Runs `test` on a memory of 64 MiB with two CPUs and batches of 7 frames. `test` also gets the work on the lists.
+/// Runs `test` on a memory of 64 MiB with two CPUs and batches of 7 frames. `test` also gets the
+/// counted costs.
 fn on_memory(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, ProbedPlatform>, &Costs)) {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(1 << 14)).unwrap().into()];
     let mut tuning = Tuning::default();
@@ -79,7 +81,8 @@ fn pairs_of_all_listed_orders_use_the_hot_path() {
     }
 }
 
-/// One CPU allocates, another one frees: a burst of pages, then these orders one by one.
+/// The number of drains after each free. One CPU allocates, and another one frees a burst of pages,
+/// and then one block of each of these orders.
 fn drains_after_each(settings: &[(&str, &str)], orders: &[u8]) -> Vec<u64> {
     let mut seen = Vec::new();
     on_memory(settings, |memory, _| {
@@ -126,7 +129,7 @@ fn a_cpu_does_not_drain_what_it_has_allocated_itself() {
             let after = bursts();
             assert_eq!(after.drains, before.drains, "order {of_order}");
             assert_eq!(after.zone_lock_acquisitions, before.zone_lock_acquisitions);
-            // As many blocks, allocated by another CPU.
+            // Frees as many blocks that another CPU has allocated.
             let mut other = memory.cpu(cpu(1)).unwrap();
             let blocks = alloc(&mut other, of_order, 300 >> of_order);
             free(&mut token, blocks);

@@ -20,7 +20,7 @@ use framewright_fakes::{FakePlatform, Metadata, ProbeCall, ProbedPlatform, cpu};
 
 /// Machines of one run.
 const MACHINES: u32 = 12;
-/// The default of `pcp.hold_pageblocks`: up to 8 CPUs, and more.
+/// The default of `pcp.hold_pageblocks` with up to 8 CPUs, and with more.
 const AUTO: [u32; 2] = [16, 64];
 
 /// The parameters of one machine and its work.
@@ -79,7 +79,7 @@ impl Drawn {
     }
 }
 
-/// Counts the pageblocks of the running hold, and keeps the most.
+/// The pageblocks visited in the current hold of the zone lock, and the maximum over the holds.
 #[derive(Default)]
 struct Visits {
     now: AtomicU32,
@@ -98,7 +98,7 @@ impl Visits {
         }
     }
 
-    /// The most since the last call.
+    /// The maximum since the last call.
     fn take(&self) -> u32 {
         self.most.swap(0, Relaxed)
     }
@@ -128,7 +128,7 @@ fn run(drawn: &Drawn) {
     churn(drawn, &memory, &visits);
     memory.drain_all();
     memory.check().unwrap();
-    assert_eq!(memory.free(), frames, "everything came back");
+    assert_eq!(memory.free(), frames, "frames were lost");
 }
 
 /// The CPUs, and the blocks that they have allocated.

@@ -36,15 +36,18 @@ impl Heard {
     fn touch(&mut self, line: Line, access: Access, miss: Miss) {
         self.touched.entry(line).or_default().push((access, miss));
         let needs = match line {
-            // A raw free reads the map of heads without the lock, and relies only on a
-            // confirmation.
+            // A raw free reads the map of heads (first frames of blocks) without the lock, and
+            // relies only on a confirmation.
             Line::Heads(..) if access == Access::Read => return,
             Line::Map(zone, _)
             | Line::Heads(zone, _)
             | Line::Header(zone, _)
             | Line::Depot(zone, _) => zone,
             Line::CpuStore(zone, cpu, _) => {
-                assert!(self.inside.contains(&Section::Lists(zone, cpu)), "{line:?} from outside");
+                assert!(
+                    self.inside.contains(&Section::Lists(zone, cpu)),
+                    "{line:?} outside the lists"
+                );
                 return;
             }
             _ => return,
@@ -131,7 +134,7 @@ fn with_memory(
     memory.check().unwrap();
 }
 
-/// Allocates and frees `count` frames on CPU 0, in bursts of `burst`.
+/// Allocates `burst` frames on CPU 0 and frees them, `bursts` times.
 fn burst(memory: &Memory<'_, ProbedPlatform>, bursts: usize, burst: usize) {
     let mut token = memory.cpu(cpu(0)).unwrap();
     for _ in 0..bursts {
@@ -279,7 +282,7 @@ fn a_raw_free_that_cannot_search_the_lists_goes_to_the_zone() {
 #[test]
 fn a_raw_free_takes_the_lock_only_if_lists_and_heads_do_not_decide() {
     for (size, locks) in [(0, 0), (1, 1)] {
-        // A refill also allocates the buddy of the frame.
+        // A refill also takes the buddy of a single frame, so the heads confirm that frame.
         with_memory(&[("pcp.batch", "63")], |memory, machine| {
             let mut token = memory.cpu(cpu(0)).unwrap();
             let block = token.alloc(Request::new(order(size), MigrateType::Movable)).unwrap();

@@ -1,5 +1,5 @@
-//! If one thread has isolated frames, another thread cannot allocate them at any point between two
-//! holds of the lock.
+//! One thread isolates or removes frames between two holds of the zone lock by another thread. The
+//! other thread does not get these frames.
 #![cfg(not(framewright_loom))]
 
 use std::{

@@ -165,7 +165,7 @@ fn no_map_overflows() {
             }
         }
     }
-    assert!(whole > 0 && refused > 0, "{whole} {refused}");
+    assert!(whole > 0 && refused > 0, "{whole} maps were accepted, {refused} refused");
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn request(seed: &Cell<u64>) -> Request {
     if below(seed, 3) == 0 { request.zone(ZoneKind::Dma32) } else { request }
 }
 
-/// Frees a block on a CPU and on the next CPU, and drains both. The zone refuses the second copy.
+/// Frees a block on a CPU and on the next CPU, and drains both. One of the two frees is refused.
 fn free_twice<P: Platform>(memory: &Memory<'_, P>, cpu: CpuId, block: Block<'_>) {
     let (pfn, order) = block.into_raw();
     for cpu in [cpu, CpuId::new((cpu.get() + 1) % CPUS)] {
@@ -299,7 +299,7 @@ fn each_drained_frame_is_traced_once_whatever_the_hook_does() {
         memory.drain_all();
         memory.check().unwrap();
         let (traced, drained) = (hook.drained.load(Relaxed), memory.stats().drained_frames);
-        // The rest of a batch is no longer in any log after a panic in its trace.
+        // After a panic in the trace of a batch, the rest of that batch is not traced.
         assert!(drained - traced < if panics_at > 0 { 64 * 64 } else { 1 }, "{traced} {drained}");
         assert!(drained > 2000, "{drained}");
     }

@@ -18,7 +18,7 @@ fn range(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).unwrap()
 }
 
-/// Runs `test` on an allocator without frames at first.
+/// Runs `test` on an allocator that has no frames at first.
 fn on_nothing(hardening: Hardening, test: impl FnOnce(&Memory<'_, Machine>)) {
     on_map(hardening, &[MemoryRange::from(range(SPAN.0, SPAN.1)).in_pieces()], test);
 }
@@ -91,7 +91,7 @@ fn pieces_come_in_any_order_and_are_joined() {
             assert!(blocks.iter().all(|block| inside(block.pfn())));
             free_all(memory, blocks);
             memory.drain_all();
-            // There is no gap from 4096 to 8192, nor from 16384 on.
+            // Frames 4096 to 8192 are a block without a gap, and also frames 16384 to 20480.
             assert_eq!(memory.largest_free_order(), Order::new(12));
             let wanted = range(512, 9002);
             let joined = memory.alloc_range(wanted, MigrateType::Movable, &mut |_| ()).unwrap();

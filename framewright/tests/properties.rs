@@ -71,7 +71,8 @@ fn steps(orders: u8, most: usize) -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..most)
 }
 
-/// The settings for a number of cases. `PROPTEST_CASES` replaces the number.
+/// The settings for this many cases of every thousand. `PROPTEST_CASES` is the total, at least
+/// 1000.
 fn cases(of_a_thousand: u32) -> ProptestConfig {
     ProptestConfig {
         cases: ProptestConfig::default().cases.max(1000) * of_a_thousand / 1000,

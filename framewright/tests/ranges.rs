@@ -157,7 +157,7 @@ fn a_run_is_found_between_frames_in_use_or_not_at_all() {
         let run = |frames| memory.alloc_contiguous(&Contiguous::new(frames, MigrateType::Movable));
         let fits = run(699).unwrap();
         assert_eq!(fits.range().start().get(), BASE + 1);
-        // There are more free frames after the last frame in use.
+        // The run after the last frame in use is longer.
         let last = FRAMES - (FRAMES / 700 - 1) * 700 - 1;
         assert_eq!(run(last + 1), Err(RangeError::NotFound));
         let behind = run(last).unwrap();

@@ -1,5 +1,5 @@
-//! Frees by frame number without checks ([`Hardening::Off`]): they use the lists, and refuse frames that are not of the
-//! memory, or misaligned.
+//! Frees by frame number use the lists even without checks ([`Hardening::Off`]). Misaligned frees,
+//! and frees of frames that are not of the memory, are refused.
 #![cfg(not(framewright_loom))]
 
 use framewright::{

@@ -43,7 +43,7 @@ fn holds<P: Fn() + Sync>(program: impl Fn(OwnerLock) -> P) {
 /// Explores a mutant. Some execution must fail. Most mutants fail soon; the rarest race needs many executions.
 fn fails(mutant: impl Fn() + Sync) {
     let explored = Explorer::new().random(1).executions(60_000).run(mutant);
-    println!("{}", explored.expect_err("the mutant must be found"));
+    println!("{}", explored.expect_err("no execution of the mutant failed"));
 }
 
 /// The owner allocates the frames on its list while the list is drained.

@@ -39,7 +39,7 @@ fn zones_that_have_memory_have_their_rows() {
         );
         text.clear();
         memory.write_pagetypeinfo(&mut text).unwrap();
-        assert_eq!(text.matches("Page block order: 9\n").count(), 2, "once per node");
+        assert_eq!(text.matches("Page block order: 9\n").count(), 2, "not once per node");
         assert_eq!(text.matches(", type      Movable").count(), 3);
         // A pageblock of only holes is not counted.
         let blocks = "Node 0, zone    DMA32            0            3            0";

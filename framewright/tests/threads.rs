@@ -30,7 +30,7 @@ impl Owned {
     }
 }
 
-/// Allocates and frees at random on CPU `number`. Owns at most a few blocks at a time.
+/// Allocates and frees at random on CPU `number`. Owns at most about 100 blocks at a time.
 fn work(memory: &Memory<'_, FakePlatform>, owned: &Owned, number: u16) {
     let mut token = memory.cpu(cpu(number)).unwrap();
     let me = number as u8 + 1;

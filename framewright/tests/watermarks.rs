@@ -52,8 +52,8 @@ fn movable(of_order: u8) -> Request {
 
 // ---- the watermarks ---------------------------------------------------------------------------
 
-/// min = sqrt(16 x KiB) KiB, but at least 128 KiB and at most 256 MiB. Two watermarks differ by the
-/// larger of min/4 and scale/10000 of the zone.
+/// min = sqrt(16 x KiB) KiB, but at least 128 KiB and at most 256 MiB. Successive watermarks differ
+/// by the larger of min/4 and scale/10000 of the zone.
 fn formula(frames: u64, scale: u64) -> [u64; 3] {
     let kib = frames * 4;
     let mut root = 0;
@@ -145,7 +145,7 @@ fn urgent_requests_use_a_part_of_the_reserve() {
 
 #[test]
 fn a_reserve_larger_than_memory_refuses_every_request() {
-    // The difference is far below zero.
+    // The free frames minus the reserve are far below zero.
     on_memory(
         512,
         |c| c.tuning.zone.min_free = Auto::Fixed(u32::MAX),

@@ -23,7 +23,7 @@ pub const FW_ANY_NODE: i32 = -1;
 pub const FW_FLAG_ZEROED: u32 = 1;
 /// The request does not wait: no draining of other CPUs. For interrupt handlers, and under locks.
 pub const FW_FLAG_NO_WAIT: u32 = 2;
-/// As FW_FLAG_NO_WAIT, and may use most of the reserve.
+/// As FW_FLAG_NO_WAIT, and may use most of the frames below the min watermark.
 pub const FW_FLAG_ATOMIC: u32 = 4;
 /// Only the given node, or that of the CPU, is used.
 pub const FW_FLAG_THIS_NODE: u32 = 8;

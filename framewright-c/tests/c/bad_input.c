@@ -8,7 +8,7 @@
 static struct fw_memory *memory;
 static struct fw_counts before;
 
-// The call has changed nothing.
+// Expects the error, and that the call has changed nothing.
 #define REFUSED(wanted, call) \
     do { \
         EXPECT(wanted, call); \
@@ -86,16 +86,16 @@ static void ranges_freed_wrongly(struct ram *ram)
     uint64_t range = alloc_frames(1000);
     remember();
     int reports = ram->reports;
-    // Beyond its end: the frame behind it is free.
+    // The range is longer than the allocated one: the frame behind that is free.
     REFUSED(FW_ERROR_ALREADY_FREE, fw_free_frames(memory, range, 1001, &at));
     ASSERT(at == range + 1000);
     ASSERT(ram->reports == reports + 1 && ram->last.error == FW_ERROR_ALREADY_FREE);
     ASSERT(ram->last.pfn == at);
-    // Beyond the end of the memory.
+    // The range ends beyond the end of the memory.
     REFUSED(FW_ERROR_NOT_OURS, fw_free_frames(memory, range, FRAMES, &at));
     REFUSED(FW_ERROR_BAD_RANGE, fw_free_frames(memory, range, UINT64_MAX, &at));
     REFUSED(FW_ERROR_EMPTY_RANGE, fw_free_frames(memory, range, 0, &at));
-    // In part, and then as a whole.
+    // A part is freed, and then the whole range.
     OK(fw_free_frames(memory, range + 300, 200, NULL));
     remember();
     REFUSED(FW_ERROR_ALREADY_FREE, fw_free_frames(memory, range, 1000, &at));
@@ -105,13 +105,13 @@ static void ranges_freed_wrongly(struct ram *ram)
     OK(fw_free_frames(memory, range, 300, NULL));
     OK(fw_free_frames(memory, range + 500, 500, NULL));
     remember();
-    // Twice.
+    // The whole range is freed twice.
     REFUSED(FW_ERROR_ALREADY_FREE, fw_free_frames(memory, range, 1000, &at));
     ASSERT(at == range);
     REFUSED(FW_ERROR_ALREADY_FREE, fw_free_frames(memory, range + 500, 500, NULL));
 }
 
-// Frames of another allocator are other frames.
+// Frames of another allocator are refused.
 static void frames_of_another(struct fw_memory *other)
 {
     uint64_t page, range;

@@ -2,8 +2,7 @@
 
 #include "support.h"
 
-// Two nodes: node 0 has frames below 16 MiB and above, node 1 has frames some of which are added
-// later.
+// Node 0 has frames below and above 16 MiB. Some frames of node 1 are added later.
 #define DMA_END 4096
 #define NODE_1 8192
 #define END 16384
@@ -174,7 +173,7 @@ static void requests(void)
     OK(fw_free(memory, low, 1));
     OK(fw_free(memory, below_4g, 0));
     OK(fw_free(memory, here, 0));
-    // All memory, until a request is refused.
+    // Huge pages are allocated until a request is refused.
     uint64_t taken[64];
     int count = 0;
     enum fw_error error;

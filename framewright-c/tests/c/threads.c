@@ -1,5 +1,6 @@
-// Several threads allocate and free, including blocks of other threads, while one of them drains. Every word of
-// every frame is verified. Each allocator has its own kind of machine: with a remote barrier and without one.
+// Several threads allocate and free, including blocks of other threads, while one of them drains.
+// The first and the last word of every frame are verified. The test runs without a remote barrier,
+// and then with one.
 
 #include "support.h"
 
@@ -11,7 +12,7 @@
 #define THREADS 4
 #define FRAMES 8192
 #define ROUNDS 20000
-// On a busy machine the threads stop earlier.
+// The time limit of a thread, in seconds. On a busy machine it ends before the last round.
 #define SECONDS 4
 #define HELD 64
 #define MAILBOX 128
@@ -121,7 +122,7 @@ static void *work(void *number)
     return NULL;
 }
 
-// MEMBARRIER_CMD_PRIVATE_EXPEDITED and its registration. The header of the kernel may be missing.
+// MEMBARRIER_CMD_PRIVATE_EXPEDITED and its registration. <linux/membarrier.h> may be missing.
 #define BARRIER 8
 #define REGISTER 16
 

@@ -22,13 +22,13 @@ impl<const TRACED: bool> FakeMover<'_, '_, TRACED> {
         if self.fuller_only.get() {
             let (used, there) =
                 (self.used_in_pageblock(from), self.used_in_pageblock(at.to().get()));
-            assert!(used <= there, "from a pageblock with {used} into one with {there}");
+            assert!(used <= there, "a page moves from {used} frames in use to {there}");
         }
         let mut pages = self.pages.borrow_mut();
-        assert!(!pages.contains_key(&at.to().get()), "its new frames are in use");
+        assert!(!pages.contains_key(&at.to().get()), "the new frames of a page are in use");
         if self.movable_only.get() {
             let of = self.memory.pageblock_type(at.to());
-            assert_eq!(of, Some(MigrateType::Movable), "{} is of another type", at.to());
+            assert_eq!(of, Some(MigrateType::Movable), "{} is not in a movable pageblock", at.to());
         }
         let page = pages.get_mut(&from).expect("a claimed page");
         assert!(page.claimed && !page.locked && at.stage() == Stage::Ready);
@@ -68,7 +68,7 @@ unsafe impl<const TRACED: bool> Mover<FakePlatform<TRACED>> for FakeMover<'_, '_
             return if self.below(2) == 0 { ClaimEnd::Contended } else { ClaimEnd::TooMany };
         }
         if let Some(range) = self.plugged.get() {
-            self.memory.add_memory(range).expect_err("it exists already");
+            self.memory.add_memory(range).expect_err("added memory that is present");
         }
         if self.allocates_while_claiming.get() {
             let page = self.alloc(0, MigrateType::Movable, false);
@@ -104,7 +104,7 @@ unsafe impl<const TRACED: bool> Mover<FakePlatform<TRACED>> for FakeMover<'_, '_
         locking: Locking,
         batch: &mut Unmapping<'_, '_, '_, FakePlatform<TRACED>>,
     ) {
-        assert!(locking == Locking::Try || moves.len() == 1, "waits with several locked");
+        assert!(locking == Locking::Try || moves.len() == 1, "may wait with several pages locked");
         moves.iter_mut().for_each(|at| self.unmap_one(at, locking, batch));
     }
 
@@ -133,7 +133,7 @@ unsafe impl<const TRACED: bool> Mover<FakePlatform<TRACED>> for FakeMover<'_, '_
         for at in moves {
             let mut pages = self.pages.borrow_mut();
             let page = pages.get_mut(&at.from().get()).expect("a locked page");
-            assert!(core::mem::take(&mut page.locked), "undone twice");
+            assert!(core::mem::take(&mut page.locked), "undone, but not locked");
             self.stale.borrow_mut().retain(|&stale| stale != at.from().get());
         }
     }

@@ -72,7 +72,11 @@ impl<'h, 'a, 'm, const TRACED: bool> FaultyMover<'h, 'a, 'm, TRACED> {
         self.undone.take()
     }
 
-    /// The fault of this call, if it does not panic.
+    /// The fault of this call, if any.
+    ///
+    /// # Panics
+    ///
+    /// If the fault is [`MoverFault::Panic`].
     fn next(&self, step: MoverCall) -> Option<MoverFault> {
         if std::thread::panicking() {
             return None;
@@ -93,7 +97,8 @@ impl<'h, 'a, 'm, const TRACED: bool> FaultyMover<'h, 'a, 'm, TRACED> {
         }
     }
 
-    /// Performs a step for all pages, or with a fault only for some; `wrong` sets the result of the others.
+    /// Performs a step for all pages. With a fault, performs it only for some pages, and `wrong`
+    /// sets the result of the others.
     fn step(
         &self,
         which: MoverCall,
@@ -132,8 +137,7 @@ unsafe impl<const TRACED: bool> Mover<FakePlatform<TRACED>> for FaultyMover<'_, 
                 self.owner.claim(first, effort, claims);
                 return ClaimEnd::TooMany;
             }
-            // As if the frames of the second half had no pages when they were checked, and got
-            // pages since.
+            // As if the pages in the second half were created after the claim.
             Some(MoverFault::Gone) => return self.owner.claim(first, effort, claims),
             _ => {}
         }

@@ -26,7 +26,7 @@ const OTHER: CpuId = CpuId::new(1);
 pub struct Page {
     /// The order of the page.
     pub order: u8,
-    /// Contents of the first frame; each further frame contains one more.
+    /// Contents of the first frame. Frame number i of the page contains `value + i`.
     pub value: u64,
     /// The page never moves.
     pub pinned: bool,
@@ -214,7 +214,7 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
             used += frames;
             for i in 0..frames {
                 let held = self.memory.platform().read(Pfn::new(at + i));
-                assert_eq!(held, page.value + i, "what frame {:#x} holds", at + i);
+                assert_eq!(held, page.value + i, "contents of frame {:#x}", at + i);
             }
         }
         let others = block.map_or(0, |block| block.order().frames());
@@ -229,7 +229,11 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         );
         for zone in self.memory.zones() {
             let counts = self.memory.block_counts(zone.id);
-            assert_eq!(counts.pageblocks[MigrateType::Isolate as usize], 0, "left isolated");
+            assert_eq!(
+                counts.pageblocks[MigrateType::Isolate as usize],
+                0,
+                "a pageblock is left isolated"
+            );
         }
     }
 

@@ -28,7 +28,7 @@ impl FakeOwner {
 
 impl FakeOwner {
     /// Truncates a page that reclaim has isolated, like a thread that holds the lock of the page.
-    /// Does nothing if a CPU has the page cached.
+    /// Does nothing if the page is in use, or if the TLB of a CPU may have an entry for it.
     fn truncate_isolated(&self, pages: &mut Pages, pfn: Pfn) {
         let Some(page) = pages.resident.get(&pfn) else { return };
         if page.maps > 0 || page.writeback || page.references > 0 || pages.cached.contains(&pfn) {

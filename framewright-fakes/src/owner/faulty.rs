@@ -26,7 +26,7 @@ pub enum OwnerFault {
     RefuseHalf,
     /// Every second page fails permanently: the store is full or broken, or the page is pinned.
     FailHalf,
-    /// Every second page is freed before the call, or after it, if it is not locked.
+    /// Every second page is freed before the call, or after it if it is locked before.
     Gone,
     /// The call changes the LRU lists in every way that an owner may.
     Lists,
@@ -218,7 +218,7 @@ unsafe impl PageOwner<TracedPlatform> for FaultyOwner {
             let released = answers.filter(|(_, out)| **out == Released::Released);
             *self.lost.lock().unwrap() = released.map(|(&frame, _)| frame).collect();
         });
-        // Reclaim gets these answers.
+        // The call has not panicked, so reclaim gets the answers.
         self.lost.lock().unwrap().clear();
     }
 

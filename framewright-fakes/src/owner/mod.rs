@@ -31,8 +31,8 @@ const OTHER: CpuId = CpuId::new(1);
 /// The activity of others while reclaim pauses.
 pub type Others = fn(&'static FakeOwner, &Pause<'_>);
 
-/// An allocator with the owner of all its pages. For a single thread. The value is the owner, the relief, and a model of
-/// the TLBs.
+/// An allocator with the owner of all its pages. For a single thread. The value is the page owner,
+/// the [`Relief`](framewright::platform::Relief), and a model of the TLBs.
 ///
 /// CPU 0 acts for programs and reclaim. CPU 1 maps all pages, so that its stale TLB entries have to be flushed. The
 /// owner asserts the library's promises about locked, dirty and cached pages, and knows the expected contents of each
@@ -204,7 +204,7 @@ impl FakeOwner {
         let (pfn, _) = self.token().alloc(request)?.into_raw();
         let mut pages = self.pages();
         let version = pages.store.get(&id).copied().unwrap_or(0);
-        // An anonymous page that was never written has no stored copy.
+        // An anonymous page without a copy in the store must be written before its frame is freed.
         let dirty = kind == PageKind::Anon && !pages.store.contains_key(&id);
         let page = resident(id, kind, version, dirty);
         assert!(pages.resident.insert(pfn, page).is_none(), "the frame is in use");

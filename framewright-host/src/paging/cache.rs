@@ -52,7 +52,8 @@ pub(super) struct File {
     /// Pages that one miss reads.
     pub(super) readahead: u32,
     /// The deferred flushes of the region. They need not be performed before a page is used again,
-    /// because a rescued page is removed from the list of unmapped pages.
+    /// because a page that is used again before the kernel frees its memory is removed from the
+    /// list of unmapped pages.
     pub(super) deferred_flush: DeferredFlush,
 }
 

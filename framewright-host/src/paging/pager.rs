@@ -159,7 +159,7 @@ impl<'p, 'm> Pager<'p, 'm> {
         // flushes.
         #[allow(unsafe_code)]
         let reclaim = unsafe { Reclaim::new(self.memory, &self.owner, &self.shooter) };
-        reclaim.expect("LRU lists, since it runs")
+        reclaim.expect("a pager runs only with LRU lists")
     }
 
     /// Requests that entered direct reclaim.

@@ -77,7 +77,9 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
     ///
     /// # Errors
     ///
-    /// [`PagingError::NoSuchFile`]: the cache has no such file. Otherwise all pages are tried, and the result is the first of these errors: [`PagingError::Unwritten`], [`PagingError::Unsynced`], [`PagingError::InUse`].
+    /// [`PagingError::NoSuchFile`]: the cache has no such file. Otherwise the call tries to write
+    /// all pages, and returns the first of these errors: [`PagingError::Unwritten`],
+    /// [`PagingError::Unsynced`], [`PagingError::InUse`].
     ///
     /// # Panics
     ///

@@ -40,7 +40,7 @@ fn files_are_read_that_are_larger_than_memory() {
             let each = stats.evicted / stats.flushes;
             let expected = match batching {
                 FlushBatching::Off => 1..2,
-                // The number of pages that one call has reclaimed, possibly few.
+                // As many pages as one call of reclaim has unmapped, which may be few.
                 FlushBatching::CleanOnly => 4..128,
                 FlushBatching::All => 32..256,
                 FlushBatching::Lazy => 64..1024,

@@ -95,8 +95,7 @@ impl<'a, 'm> StressDriver<'a, 'm> {
         self.counts
     }
 
-    // ---- memory hotplug
-    // --------------------------------------------------------------------------
+    // ---- memory hotplug -------------------------------------------------------------------------
 
     fn remove(&mut self) {
         if self.removed.len() >= REMOVED_MAX {
@@ -200,8 +199,7 @@ impl<'a, 'm> StressDriver<'a, 'm> {
         }
     }
 
-    // ---- frames in exclusive use
-    // -----------------------------------------------------------------
+    // ---- frames in exclusive use ----------------------------------------------------------------
 
     /// Writes a word into every frame.
     fn fill(&mut self, range: FrameRange) {

@@ -57,10 +57,10 @@ pub(crate) fn run_workers<R: Send>(
 /// directly, because the test harness would capture the output.
 fn abort(panic: Option<&(dyn Any + Send)>) -> ! {
     let mut stderr = io::stderr();
-    let _ = writeln!(stderr, "stuck: some workers have not ended {GRACE:?} after their time");
+    let _ = writeln!(stderr, "stuck: some workers have not ended {GRACE:?} after the time limit");
     if let Some(panic) = panic {
         let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("of something");
+        let text = text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("(no message)");
         let _ = writeln!(stderr, "the thread beside them had panicked: {text}");
     }
     exit(1);

@@ -174,7 +174,8 @@ fn a_request_without_budget_does_not_reclaim() {
     }
 }
 
-/// The first call frees memory for a pageblock. It reports `frees` frames as reclaimed.
+/// The first call of `reclaim` frees the target frames for a pageblock, and reports `frees` frames
+/// as reclaimed.
 struct Reclaiming {
     owner: &'static FakeMover<'static, 'static>,
     frees: u64,

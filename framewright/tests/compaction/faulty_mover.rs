@@ -1,5 +1,6 @@
-//! A `Mover` with a fault at one call. The tests try each kind of fault at each call by compaction and range emptying.
-//! Afterwards every frame has one owner and the right contents.
+//! A `Mover` with a fault at one call. The tests try each kind of fault at each call that
+//! compaction or the emptying of a range makes. Afterwards every frame has one owner and the right
+//! contents.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,4 +1,4 @@
-//! Both methods form blocks, and everything else stays intact.
+//! Both methods of compaction (`compact.method`) form blocks, and lose no page and no frame.
 
 use framewright::{
     Block, MigrateType, NodeId, Order, Request, SideTables, ZoneKind,
@@ -87,7 +87,7 @@ fn smaller_and_larger_blocks_form() {
         for order in [2, 5, 8, 10] {
             with_owner(&[("compact.method", method)], 7, |owner| {
                 scatter(owner, 3);
-                // With wholly free pageblocks, compaction would be unnecessary.
+                // Uses wholly free pageblocks up, because they make compaction unnecessary.
                 while let Some(at) = owner.alloc(0, MigrateType::Movable, false) {
                     if owner.memory.free() < 6000 {
                         owner.free(at);

@@ -1,4 +1,4 @@
-//! Range emptying while compaction is off.
+//! Given ranges are emptied although compaction is off (`compact.method=off`).
 
 use framewright::{
     Contiguous, MigrateType, NodeId, Order, Request, ZoneKind,

@@ -1,4 +1,4 @@
-//! Given ranges, contiguous runs and removed memory are emptied first.
+//! Pages are migrated out of a range before the range is allocated or removed.
 
 use framewright::{Contiguous, CpuId, HotplugError, MigrateType, Order, Pfn, RangeError, Request};
 

@@ -93,8 +93,8 @@ fn background_compaction_forms_a_quarter_of_the_missed_huge_pages() {
     }
 }
 
-/// This test does not call `can_fill_huge_reserve`, because background compaction counts the
-/// attempts.
+/// Background compaction itself counts the attempts during a deferral, so this test does not call
+/// `can_fill_huge_reserve`.
 #[test]
 fn by_index_background_compaction_retries_after_a_deferral() {
     let owner = leaked_owner(&[("zone.huge_reserve", "5000")], 1);

@@ -1,8 +1,9 @@
-//! The effect of the scanners' repairs (`compact.repair.*`) under load, compared with
-//! `compact.method=index`.
+//! The effect of the scanners' repairs (fixes of 2013 in Linux, `compact.repair.*`) under load,
+//! compared with `compact.method=index`.
 //!
-//! A small stress-highalloc. Memory is filled with movable pages and a few unmovable pages. While a
-//! load allocates and frees pages, huge pages are requested and kept for some time.
+//! The test is a small version of MMTests' stress-highalloc. Memory is filled with movable pages
+//! and a few unmovable pages. While a load allocates and frees pages, huge pages are requested and
+//! kept for some time.
 
 use framewright::{
     CpuId, MigrateType, Order, Request, observe::CompactStats, platform::CompactPriority,
@@ -166,7 +167,7 @@ fn repairs_form_and_scan_more_and_the_index_forms_most_with_the_least_search() {
     assert!(all.formed > unrepaired.formed, "{} and {}", all.formed, unrepaired.formed);
     assert!(all.examined() > unrepaired.examined());
     assert!(index.formed > all.formed, "{} and {}", index.formed, all.formed);
-    // Per huge page that formed.
+    // Per formed huge page, the index searches less than a tenth of the frames.
     assert!(index.searched() * all.formed * 10 < all.searched() * index.formed);
     let moved = |score: Score| score.stats.pgmigrate_success;
     // The index also forms huge pages in pageblocks that the scanners leave, which takes more moves.

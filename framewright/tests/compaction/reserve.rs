@@ -1,4 +1,4 @@
-//! Compaction without a request does not use the reserve.
+//! Compaction that no request waits for does not use the frames below the min watermark.
 
 use framewright::NodeId;
 

@@ -30,7 +30,8 @@ fn hold_first_pages(owner: &FakeMover<'_, '_>, hold: bool) {
     }
 }
 
-/// For an asynchronous request, a part with an unclaimable page cannot become a free block.
+/// A part of memory that has the size of the requested block cannot become free if one of its pages
+/// cannot be claimed. An asynchronous request then leaves this part.
 #[test]
 fn async_scanning_abandons_a_part_at_its_first_unclaimable_page() {
     with_owner(&BY_SCANNERS, 1, |owner| {

@@ -1,5 +1,5 @@
 //! With `compact.method=index`, the search of one request is bounded, and is short after an empty
-//! round.
+//! round: a search of all pageblocks in which none could be emptied.
 
 use framewright::{
     MigrateType, NodeId, Order, Request, ZoneKind,
@@ -29,7 +29,8 @@ fn by_index_a_request_scans_a_bounded_number_of_frames() {
     });
 }
 
-/// After an empty round, a request searches only one piece, until a pageblock can be emptied.
+/// After an empty round, a request searches only one piece (`compact.headers_per_piece`), until a
+/// pageblock can be emptied.
 #[test]
 fn by_index_searches_are_short_after_an_empty_round() {
     with_owner(&[("compact.headers_per_piece", "8")], 4, |owner| {

@@ -50,7 +50,10 @@ fn by_index_a_lack_of_targets_for_the_emptiest_pageblock_ends_the_search() {
         let (result, _) = with_compactor(owner, 512, |c| c.form(HUGE, CompactPriority::SyncLight));
         assert_eq!(result, Compacted::Complete);
         let headers = owner.memory.compact_stats().compact_headers_scanned - before;
-        assert!(headers < 3 * PAGEBLOCKS, "{headers}: one search, and one look for targets");
+        assert!(
+            headers < 3 * PAGEBLOCKS,
+            "{headers} headers: more than one search and one look for targets"
+        );
         owner.check();
     });
 }

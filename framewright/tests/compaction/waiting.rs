@@ -147,8 +147,8 @@ fn waits_without_success(owner: &FakeMover<'_, '_>, wanted: &Contiguous) -> u64 
     waited.load(Relaxed)
 }
 
-/// The same holder probably blocks the next run, too. So all runs together wait only as long as
-/// one.
+/// A lock holder that blocks one run probably blocks the next run, too. So all runs together wait
+/// only as long as one.
 #[test]
 fn one_retry_budget_covers_all_runs() {
     let owner = leaked_owner(&[], 1);
@@ -200,7 +200,8 @@ fn isolated_pageblocks_cause_no_wait_if_a_pinned_page_blocks_each_run() {
     pinned.into_iter().for_each(|extent| owner.memory.free_extent(extent).unwrap());
 }
 
-/// Even after a wait, the search would try no further run.
+/// A search that has moved as many pages as it may tries no further run. So it does not wait for
+/// one.
 #[test]
 fn a_search_that_has_moved_its_limit_does_not_wait() {
     with_owner_sized(256, &[], 3, |owner| {

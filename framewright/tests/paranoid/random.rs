@@ -1,4 +1,4 @@
-//! Random steps against the oracle of the other tests. Every second step is a bad free.
+//! Random steps against the oracle of the other tests. On average, every second step is a bad free.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -9,7 +9,7 @@ use crate::support::{
     world,
 };
 
-/// A step, with a chance of one half a bad free.
+/// A step. With a probability of one half it is a bad free.
 fn step() -> impl Strategy<Value = Step> {
     let right = any::<u8>().prop_map(Action::by_number);
     let wrong = prop_oneof![

@@ -1,5 +1,6 @@
-//! A `PageOwner` with a fault at one call. The tests try each kind of fault at each call by
-//! reclaim. Afterwards every frame has one owner, no store is lost, and all frames can be freed.
+//! A `PageOwner` with a fault at one call. The tests try each kind of fault at each call that
+//! reclaim makes. Afterwards every frame has one owner, no store is lost, and all frames can be
+//! freed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -101,7 +101,7 @@ fn pages_of_all_zones_and_lists_are_abandoned_at_once() {
     assert!(freed_by.iter().all(|freed_by| *freed_by == FreedBy::Caller));
     assert_eq!((there(node()), there(far.node)), (0, 0));
     lru.drain_all();
-    assert_eq!((there(node()), there(far.node)), (0, 0), "pages in batches were abandoned, too");
+    assert_eq!((there(node()), there(far.node)), (0, 0), "pages in batches were not abandoned");
     lru.check().unwrap();
 }
 

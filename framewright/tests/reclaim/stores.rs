@@ -137,7 +137,8 @@ fn a_page_whose_write_failed_later_becomes_active() {
     let lru = embedder.lru();
     let writing = lru.awaiting_writeback(node());
     assert!(writing > 0);
-    // The pages are as after a scan under writeback, an activation, and a deactivation.
+    // The pages are in the state that a scan under writeback, an activation and a deactivation
+    // would leave.
     for pfn in embedder.pages().resident.keys() {
         lru.deactivate(CPU, *pfn);
     }

@@ -27,7 +27,7 @@ fn scattered(defrag_mode: bool) -> &'static Script {
 fn calls_for_a_frame(memory: &Script) -> Vec<Call> {
     let mut cpu = memory.cpu(CpuId::new(0)).unwrap();
     let _stays = cpu.alloc(unmovable(0)).unwrap().into_raw();
-    assert_eq!(memory.stats().steals, 1, "relief did not help");
+    assert_eq!(memory.stats().steals, 1, "the request did not mix types");
     memory.take_all_calls()
 }
 

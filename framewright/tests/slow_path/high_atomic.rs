@@ -1,4 +1,4 @@
-//! The high-atomic reserve.
+//! The high-atomic reserve: pageblocks for requests above order 0 that cannot wait.
 
 use framewright::{CpuId, MigrateType, Request, ZoneId, ZoneKind, tuning::Auto};
 
@@ -6,8 +6,8 @@ use crate::script::{
     Answers, Call, MIN, NO_HELP, Script, ask, memory_of, movable, page, range, unmovable,
 };
 
-/// An allocator with this many pageblocks. The reserve may have one pageblock of 100, and two of 101 to
-/// 200.
+/// An allocator with this many pageblocks. With 100 pageblocks, the reserve may have one of them;
+/// with 101 to 200, two.
 fn large(answers: Answers, pageblocks: u64) -> &'static Script {
     let map = [range(0, pageblocks * 512, 0, ZoneKind::Normal)];
     memory_of(&map, answers, |tuning| tuning.zone.min_free = Auto::Fixed(MIN as u32))

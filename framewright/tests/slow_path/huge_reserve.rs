@@ -1,4 +1,5 @@
-//! The huge-page reserve of a zone after a request found no huge page.
+//! The huge-page reserve: after a request has found no huge page, the zone keeps free frames for
+//! one.
 
 use framewright::{AllocError, Order, ZoneId, ZoneKind, tuning::Auto};
 

@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-/// A call of relief.
+/// A call of a hook of `Relief`, or a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Call {
     Wake { node: u8, order: u8, highest: ZoneKind },
@@ -25,7 +25,8 @@ pub(crate) enum Call {
     Wait,
 }
 
-/// The answers of relief. The argument of each function is the number of earlier calls of its kind.
+/// The answers of the hooks of `Relief`. A number that a function receives is the number of earlier
+/// calls of its kind.
 #[derive(Clone, Copy)]
 pub(crate) struct Answers {
     pub(crate) background: bool,

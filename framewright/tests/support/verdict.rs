@@ -16,8 +16,8 @@ use super::{
     zone::{Frame, ZoneTruth},
 };
 
-/// The reason why no zone serves a request. Either a zone had enough memory but no block, or the
-/// last zone had too little memory.
+/// The reason why no zone serves a request. Either there was no eligible zone, or a zone had enough
+/// memory but no block, or the last zone had too little memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     NoZone,
@@ -143,13 +143,13 @@ impl World<'_, '_> {
 
     // ---- after a request ------------------------------------------------------------------------
 
-    /// The number of blocks and batches taken from all zones.
+    /// The number of refills from all zones, and the number of single blocks taken from them.
     pub(super) fn zone_traffic(&self) -> (u64, u64) {
         let stats = self.memory.stats();
         (stats.refills, stats.zone_allocs)
     }
 
-    /// After an allocation, the zone has the free frames that the request must leave.
+    /// Checks after an allocation that the request left as many frames free in the zone as it must.
     pub(super) fn check_watermark(&self, step: Step, zone: usize) {
         let (free, reserve) =
             (self.memory.zone(self.ids[zone]).unwrap().free, self.last_reserve(step, zone));
@@ -159,8 +159,8 @@ impl World<'_, '_> {
         );
     }
 
-    /// A request is refused only if no zone could have served it. If it may wait, all lists must be
-    /// empty, too.
+    /// Checks that no zone could have served a refused request. If the request may wait, all lists
+    /// must be empty, too.
     pub(super) fn check_refusal(&self, step: Step, eligible: &[usize], error: AllocError) {
         let request = step.request();
         if request.may_wait() && !eligible.is_empty() {

@@ -13,6 +13,7 @@ const CPU_X2APIC: u8 = 2;
 const ENABLED: u32 = 1;
 /// The greatest number of nodes.
 const MOST: usize = 16;
+/// The distances if the firmware has no SLIT.
 const LOCAL: u8 = 10;
 const REMOTE: u8 = 20;
 

@@ -17,7 +17,7 @@ pub(crate) struct CommandLine {
 }
 
 impl CommandLine {
-    /// A copy of `text`, cut off at the limit.
+    /// A copy of `text`, cut off after 1024 bytes.
     pub(crate) fn new(text: &str) -> Self {
         let length = text.len().min(BYTES);
         let mut copy = [0; BYTES];

@@ -44,7 +44,7 @@ pub(crate) struct Cpu {
 
     /// Whether the CPU is in lazy TLB mode: it does not use its loaded address space.
     pub(crate) lazy: AtomicBool,
-    /// Number of requested barriers that it has executed.
+    /// The numbers of memory barriers that other CPUs requested, and that this CPU executed.
     pub(crate) barriers: [AtomicU64; 2],
     /// Interrupts taken, by vector from [`FIRST_INTERRUPT`](crate::interrupts).
     pub(crate) interrupts: [AtomicU64; crate::interrupts::KINDS],

@@ -2,7 +2,7 @@
 
 use crate::boot::early::EarlyMemory;
 
-/// Stacks of vectors, in addition to that of the thread.
+/// Interrupt stacks (IST) of a CPU, in addition to the stack of its thread.
 pub(crate) const IST_STACKS: usize = 5;
 
 /// Bytes of the stack of an interrupt.

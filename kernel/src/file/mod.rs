@@ -54,7 +54,7 @@ const MAPPINGS: usize = crate::cpu::MAX_CPUS;
 /// Flags of a frame of a file.
 const LOCKED: u8 = 1;
 const DIRTY: u8 = 2;
-/// During a claim: the page was on the active list.
+/// The page is claimed for migration, and was on the active list.
 const ACTIVE: u8 = 4;
 
 /// The state of a page.

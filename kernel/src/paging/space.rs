@@ -122,7 +122,8 @@ fn free_table(pfn: Pfn) {
 }
 
 impl AddressSpace {
-    /// An address space with these areas; `None` if there is no memory, or there are too many.
+    /// An address space with these areas; `None` if there is no memory, or if there are too many
+    /// address spaces.
     pub(crate) fn create(areas: &[Area]) -> Option<Space> {
         let number = take_number()?;
         let mut all = [None; AREAS];

@@ -3,7 +3,7 @@
 //!
 //! *Hot*: a frame is allocated and freed at once, from the CPU's list. *Amortised*: as many frames
 //! as in a burst of `page-fault` are allocated, then freed in the same order. This includes
-//! refills, spills and the zone.
+//! refills, drains and the work of the zone.
 //!
 //! The same run also measures the loop around the pairs without the pairs (counting, and for bursts
 //! a word written and read for each frame). Figures exclude the loop, except those called

@@ -5,7 +5,7 @@
 //! At the exit of a compiler, the builder verifies the words that it stored to the pages. It also
 //! verifies the contents of each source that it reads, and the last contents of an object before it
 //! overwrites the object and at the end. It works in small steps, so that several builders can
-//! share a CPU. A compiler without memory exits early.
+//! share a CPU. A compiler whose allocation fails exits early.
 
 #![allow(unsafe_code)]
 

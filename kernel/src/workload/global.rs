@@ -38,7 +38,7 @@ const FRAMES: u64 = 1 << 14;
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 /// Frames of a burst.
 const BURST: usize = 64;
-/// Frames that the handlers of a CPU keep for later ones.
+/// Frames that the timer handlers of a CPU keep; a later handler frees them.
 const KEPT: usize = 8;
 
 /// The frames and counts of the handlers of a CPU.

@@ -1,4 +1,5 @@
-//! `mmap-read`: a mapped file that is larger than memory, read twice: lru-file-mmap-read.
+//! `mmap-read`: a mapped file that is larger than memory is read twice, as in vm-scalability's
+//! lru-file-mmap-read.
 //!
 //! CPUs share the file. Each reads its own pages of it, through an address space of its own
 //! (`readers=processes`) or one that all have loaded (`readers=threads`). It stores to every N-th

@@ -33,7 +33,7 @@ impl<'c> Options<'c> {
         Self(command_line)
     }
 
-    /// Refuses words that are not options of the workload. Its options have these keys.
+    /// Refuses words that are not options of the workload. `keys` are the keys of its options.
     pub(crate) fn takes(&self, keys: &[&'static str]) {
         for word in self.0.words() {
             let key = pair(word).map(|(key, _)| key);

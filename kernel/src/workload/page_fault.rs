@@ -111,7 +111,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
         println!("progress {round} {}", WARM_UP + rounds);
         let counts = Counts::now();
         let counts_instructions = round >= WARM_UP;
-        let up = marked(counts_instructions, || {
+        let faults = marked(counts_instructions, || {
             spaces.on_all(|_, space, first| {
                 (first..first + pages).for_each(|page| touch(page, value_of(round, page, space)));
             })
@@ -120,11 +120,11 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
             let other = |&page: &u64| first_word(page) != value_of(round, page, space);
             wrong.fetch_add((first..first + pages).filter(other).count() as u64, Ordering::Relaxed);
         });
-        let down = marked(counts_instructions, || {
+        let unmaps = marked(counts_instructions, || {
             spaces.on_all(|_, space, first| paging::unmap(space, first, pages))
         });
         if round >= WARM_UP {
-            measured.add(round - WARM_UP, pages * cpus, up, down);
+            measured.add(round - WARM_UP, pages * cpus, faults, unmaps);
             measured.counts.add(&counts);
         }
     }
@@ -152,28 +152,39 @@ fn marked<R>(counts: bool, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The durations of rounds.
+/// For each round: instructions per page fault, instructions per unmapped page, and pages per
+/// second.
 #[derive(Default)]
 struct Measured {
-    up: [Fixed; MOST_ROUNDS],
-    down: [Fixed; MOST_ROUNDS],
+    faults: [Fixed; MOST_ROUNDS],
+    unmaps: [Fixed; MOST_ROUNDS],
     speed: [Fixed; MOST_ROUNDS],
     counts: Counts,
 }
 
 impl Measured {
-    fn add(&mut self, round: usize, pages: u64, up: (u64, u64), down: (u64, u64)) {
-        self.up[round] = Fixed::ratio(up.0, pages);
-        self.down[round] = Fixed::ratio(down.0, pages);
-        self.speed[round] = Fixed::ratio(pages * 1_000_000_000, up.1 + down.1);
+    fn add(&mut self, round: usize, pages: u64, faults: (u64, u64), unmaps: (u64, u64)) {
+        self.faults[round] = Fixed::ratio(faults.0, pages);
+        self.unmaps[round] = Fixed::ratio(unmaps.0, pages);
+        self.speed[round] = Fixed::ratio(pages * 1_000_000_000, faults.1 + unmaps.1);
     }
 
     fn report(&mut self, options: &Options<'_>, rounds: usize, pages: u64, report: &mut Report) {
         use Better::{Higher, Lower};
         if options.counts_instructions() {
             let rounds = ..rounds;
-            report.add_rounds("instructions_per_fault", &mut self.up[rounds], Unit::Ratio, Lower);
-            report.add_rounds("instructions_per_unmap", &mut self.down[rounds], Unit::Ratio, Lower);
+            report.add_rounds(
+                "instructions_per_fault",
+                &mut self.faults[rounds],
+                Unit::Ratio,
+                Lower,
+            );
+            report.add_rounds(
+                "instructions_per_unmap",
+                &mut self.unmaps[rounds],
+                Unit::Ratio,
+                Lower,
+            );
         } else {
             report.add_rounds("pages_per_s", &mut self.speed[..rounds], Unit::PerSecond, Higher);
         }

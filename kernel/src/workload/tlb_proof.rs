@@ -200,7 +200,7 @@ impl Prover<'_> {
         free(next);
     }
 
-    /// A page without stores is unmapped; then a witness stores to it.
+    /// Unmaps a page to which no CPU has stored. Then the witnesses store to it.
     fn clean_store(&self, trial: u64) {
         let page = trial % PAGES;
         let pfn = self.map(page, contents(trial)[0]);

@@ -1,7 +1,7 @@
 //! `mmap-read`: tasks map a file that is larger than memory, and read their part of it twice.
 //!
-//! The file consists of holes, in a file system on a RAM disk of two megabytes: as in the
-//! benchmark, no page is read from a device, and none is written.
+//! The file consists of holes, in a file system on a RAM disk of two megabytes: as in
+//! vm-scalability's lru-file-mmap-read, no page is read from a device, and none is written.
 
 use std::{fs::File, os::fd::AsRawFd};
 

@@ -14,7 +14,8 @@ impl Report {
         Self { workload, metrics: Vec::new() }
     }
 
-    /// Adds a figure that was measured once; `better`: `lower`, `higher`, or neither.
+    /// Adds a figure that was measured once. `better` is the better direction, `lower` or `higher`,
+    /// if there is one.
     pub(crate) fn add(&mut self, name: &str, value: f64, unit: &str, better: Option<&str>) {
         let better = better.map_or_else(|| "null".to_owned(), |better| format!(r#""{better}""#));
         self.metrics.push(format!(

@@ -98,10 +98,10 @@ impl Relief for OfOwner {
     }
 }
 
-/// The calls of the library, page by page.
+/// Passes the calls of the library to the owner, page by page.
 struct Pages(Arc<dyn Owner>);
 
-/// Answers for each frame.
+/// Stores the answer of `ask` for each frame.
 fn answer<A>(frames: &[Pfn], out: &mut [A], ask: impl Fn(Paddr) -> A) {
     for (pfn, out) in frames.iter().zip(out) {
         *out = ask(pfn.address() as Paddr);
@@ -113,7 +113,7 @@ fn answer<A>(frames: &[Pfn], out: &mut [A], ask: impl Fn(Paddr) -> A) {
 #[expect(unsafe_code)]
 unsafe impl PageOwner<Machine> for Pages {
     fn lock(&self, frames: &[Pfn], out: &mut [Option<PageState>]) {
-        // A mapped page would have to be unmapped.
+        // The owner promises that no page is mapped.
         answer(frames, out, |addr| Some(PageState { mapped: false, ..self.0.lock(addr)? }));
     }
 

@@ -1,8 +1,9 @@
 //! A page cache of files of four times the memory. Its pages are on the library's LRU lists, which evict them.
 //!
-//! Every word of a page follows from the number of the page and its version, so the store keeps only versions. It
-//! refuses pages with other contents. A page is in the cache while its slot has the frame. A user of a page has a
-//! reference to the frame, so reclaim cannot evict the page.
+//! Every word of a page follows from the number of the page and its version, so the store keeps
+//! only the versions, and refuses to write pages with other contents. A page is in the cache while
+//! its slot has the frame. A user of a page has a reference to the frame, so reclaim cannot evict
+//! the page.
 
 use alloc::{sync::Arc, vec::Vec};
 use core::{
@@ -244,7 +245,8 @@ fn write_some(cpu: usize) -> Done {
         .try_for_each(|number| files.write(number, version_of(number)))
 }
 
-/// Verifies the pages of one CPU, and again and again some that all CPUs use.
+/// Verifies the pages of one CPU. In between, verifies random pages of the first eighth of the
+/// files, which all CPUs use.
 fn read_all(cpu: usize) -> Done {
     let files = opened()?;
     let mut random = Random::new(cpu);
@@ -257,7 +259,8 @@ fn read_all(cpu: usize) -> Done {
     Ok(())
 }
 
-/// Writes and reads the files on all CPUs, under pressure from the first quarter on.
+/// Writes and reads the files on all CPUs. After about a quarter of the pages, memory is full and
+/// pages are evicted.
 pub(crate) fn run() -> Done {
     let before = stock_or_ours::in_use();
     let files = Arc::new(Files::new(4 * usable() / PAGE_SIZE));

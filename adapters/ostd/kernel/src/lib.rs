@@ -1,8 +1,8 @@
 //! A kernel on OSTD that checks and measures its frame allocator: Framewright, or OSTD's own with the feature `stock`.
 //!
-//! Every line of output that starts with `figure` has a name and a number. Numbers are instructions if the machine runs
-//! with `-icount shift=0`, since the cycle counter then counts them. The last line is `passed` or the reason for a
-//! failure.
+//! Every line of output that starts with `figure` has a name and a number. Numbers from the cycle
+//! counter are instructions if the machine runs with `-icount shift=0`. The last line is `passed`
+//! or the reason for a failure.
 
 #![no_std]
 #![deny(unsafe_code)]

@@ -1,4 +1,5 @@
-//! The difference between the two allocators: the count of frames in use, and the check of consistency.
+//! The functions that differ between the two allocators: the count of frames in use, and the check
+//! of consistency.
 
 type Checked = Result<(), &'static str>;
 

@@ -35,8 +35,9 @@ const NAMES: [(&str, bool); COUNT] = [
     ("pgfault", false),
 ];
 const COUNT: usize = 19;
+/// The index of the migrated pages in [`NAMES`].
 const MOVED: usize = 6;
-/// Frames and headers that compaction examined.
+/// The indices of the frames and headers that compaction examined.
 const EXAMINED: [usize; 3] = [0, 1, 4];
 
 /// Counters of the library, in the order of [`NAMES`].

@@ -42,7 +42,7 @@ use crate::{
 
 /// Steps of each builder between two requests: about 300 pages.
 const STEPS: u64 = 20;
-/// One in this many inodes stays in use.
+/// One in this many frames of inodes stays in use after the builds.
 const OUTLIVED: usize = 50;
 /// Pages of the objects of each builder.
 const OBJECTS: u64 = 64;
@@ -118,7 +118,7 @@ struct Shared {
     /// Steps of all builders so far.
     work: AtomicU64,
     /// CPUs that have not read all their files yet.
-    packed: AtomicUsize,
+    unpacking: AtomicUsize,
     stop: AtomicBool,
 }
 
@@ -142,7 +142,7 @@ impl Shared {
         let (cpus, me) = (cpu::online(), cpu.id.index());
         let requests = me + 1 == cpus;
         if requests && cpus > 1 {
-            kthread::run_until(Event::SERVED, || self.packed.load(Ordering::Acquire) == 0);
+            kthread::run_until(Event::SERVED, || self.unpacking.load(Ordering::Acquire) == 0);
             return Part { builder: None, passes: self.request_twice(None) };
         }
         let Some(mut builder) = Builder::new(cpu, self.sizes) else {
@@ -150,7 +150,7 @@ impl Shared {
         };
         let (builders, me) = (cpus.saturating_sub(1).max(1) as u64, me as u64);
         (me..self.sizes.sources).step_by(builders as usize).for_each(|page| builder.unpack(page));
-        self.packed.fetch_sub(1, Ordering::AcqRel);
+        self.unpacking.fetch_sub(1, Ordering::AcqRel);
         wait::wake(Event::SERVED);
         let passes =
             if requests { self.request_twice(Some(&mut builder)) } else { Part::NONE.passes };
@@ -243,7 +243,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
             inodes: managed / 16 / builders,
         },
         work: AtomicU64::new(0),
-        packed: AtomicUsize::new(builders as usize),
+        unpacking: AtomicUsize::new(builders as usize),
         stop: AtomicBool::new(false),
     };
     let before = Before::now();
