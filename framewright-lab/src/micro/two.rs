@@ -195,7 +195,8 @@ fn transfer<P: Peer>(frames: u64, kept: usize, scale: &Scale) -> Option<f64> {
         } else {
             let mut taken = 0;
             while let Some(frame) = ring.take(taken) {
-                // SAFETY: the other side allocated it and sent it once, and the ring returns it once.
+                // SAFETY: the other side allocated it and sent it once, and the ring returns it
+                // once.
                 unsafe { free::<0, _>(&mut worker, frame) };
                 taken += 1;
             }

@@ -1,5 +1,5 @@
-//! Linux, to compare the kernel with: a distribution's own kernel, booted on the same emulated machine, with
-//! a static program (`linux/init`) that runs the same workload by system calls.
+//! Linux, to compare the kernel with: a distribution's own kernel, booted on the same emulated
+//! machine, with a static program (`linux/init`) that runs the same workload by system calls.
 //!
 //! If that is impossible (no package, no toolchain for static programs), the result is a
 //! [`Skipped`] with the reason, and the run continues without Linux.

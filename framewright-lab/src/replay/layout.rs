@@ -23,8 +23,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Places as many of the `wanted` blocks (counts by order) as fit between the frames in `taken`,
-    /// and subtracts them from `wanted`. At least one frame is not free afterwards.
+    /// Places as many of the `wanted` blocks (counts by order) as fit between the frames in
+    /// `taken`, and subtracts them from `wanted`. At least one frame is not free afterwards.
     pub(super) fn place(&mut self, wanted: &mut [u64; SMALL_ORDERS], taken: &Map) {
         // The largest first: the gaps between them are used for small ones.
         for order in (0..SMALL_ORDERS).rev() {

@@ -105,7 +105,8 @@ fn to_frames<A: Allocator>(machine: &mut A, block: A::Block, frames: &mut Vec<A:
 /// Frees blocks to a CPU's lists. Blocks that do not stay there are free in the zone.
 ///
 /// Lists above their limit give blocks back to the zone. These are allocated and freed again, until
-/// hardly any block goes back, or the lists can hold no more: they may be smaller than those of the kernel.
+/// hardly any block goes back, or the lists can hold no more: they may be smaller than those of the
+/// kernel.
 pub(super) fn fill<'m>(
     machine: &mut Machine<'_, 'm>,
     cpu: u16,

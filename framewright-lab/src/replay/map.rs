@@ -101,7 +101,8 @@ fn place(plan: &TypePlan, blocks: &mut [Used], taken: &dyn Fn(u64) -> Option<Map
         }
         used.layout.place(&mut wanted, &taken(used));
     }
-    // Blocks that did not fit use the remaining space and, as a last resort, frames that were in use.
+    // Blocks that did not fit use the remaining space and, as a last resort, frames that were in
+    // use.
     for used in &mut *blocks {
         used.layout.place(&mut wanted, &taken(used));
     }

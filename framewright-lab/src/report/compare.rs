@@ -81,7 +81,8 @@ impl<'r> Comparison<'r> {
         table.row(cells);
     }
 
-    /// The name of a figure in tables. The unit of times is in the cells, because it is scaled there.
+    /// The name of a figure in tables. The unit of times is in the cells, because it is scaled
+    /// there.
     fn label<'n>(&self, name: &'n str) -> &'n str {
         let metric = self.judged.iter().chain(&self.beside).find_map(|run| run.metrics.get(name));
         match metric {

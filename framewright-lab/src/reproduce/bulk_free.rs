@@ -1,8 +1,9 @@
 //! *bulk-free* (2018): selecting the blocks of a bulk free before taking the zone lock. Two
 //! parameters were fitted to published figures of one machine, `skx-2s-112`. The slowdown of caches
-//! and memory under load was fitted to the rate of page faults before the change. The share of selection in the
-//! kernel's instructions under the lock was fitted to the gain of the change. The model predicts
-//! the rates and gains of the other three machines, and the waiting time for the lock.
+//! and memory under load was fitted to the rate of page faults before the change. The share of
+//! selection in the kernel's instructions under the lock was fitted to the gain of the change. The
+//! model predicts the rates and gains of the other three machines, and the waiting time for the
+//! lock.
 //!
 //! The modelled gain of prefetching buddies is an upper bound. The descriptors of a frame and its
 //! buddy of order 0 are two lines of the same 128 bytes. Processors of both kinds fetch such pairs

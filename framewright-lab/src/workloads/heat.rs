@@ -172,8 +172,8 @@ impl CpuHeat<'_> {
         (hot, warm)
     }
 
-    /// Prefetches the word of a later frame, which is likely to be touched soon. With many simulated
-    /// CPUs, the words do not fit in the host's cache.
+    /// Prefetches the word of a later frame, which is likely to be touched soon. With many
+    /// simulated CPUs, the words do not fit in the host's cache.
     #[inline(always)]
     fn prefetch_ahead(&self, frame: u64) {
         if let Some(soon) = self.heat.frames.get((frame + NEIGHBOURS) as usize) {

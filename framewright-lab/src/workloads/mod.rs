@@ -57,7 +57,8 @@ use page_fault::{Bursts, PageFault};
 use socket_pairs::{End, SocketPairs};
 use world::{Allocator, Message, Pipe, World};
 
-/// Names of the counts of pauses that ended before their condition was met, by kind ([`Throttle::ALL`]).
+/// Names of the counts of pauses that ended before their condition was met, by kind
+/// ([`Throttle::ALL`]).
 pub(crate) const EXPIRED: [&str; Throttle::COUNT] = [
     "pauses_expired_writeback",
     "pauses_expired_isolated",

@@ -1,5 +1,5 @@
-//! *high-order-drain* (2023): a process exit frees one block of order 1. Before the change, that free
-//! drains the lists of its CPU.
+//! *high-order-drain* (2023): a process exit frees one block of order 1. Before the change, that
+//! free drains the lists of its CPU.
 //!
 //! | module     | job                                                    |
 //! |------------|--------------------------------------------------------|

@@ -70,7 +70,8 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     /// The batch that Linux and the library compute for the memory of the published machines.
     const BATCH: Auto = Auto::Fixed(63);
     /// Memory, the amount to read, the distance between watermarks, and the batches of CPU lists.
-    /// The published machines had more memory; the kernels whose interrupts were counted had this much.
+    /// The published machines had more memory; the kernels whose interrupts were counted had this
+    /// much.
     const SHAPES: [(&str, u64, u32, u32, Auto); 4] = [
         (DESK, 512, 10, 160, BATCH),
         (FOUR, 512, 4, 10, Auto::Auto),
@@ -179,8 +180,8 @@ pub(super) const HOST: &str = "host:1";
 /// The comparisons: a name, and the settings before and after.
 const HOST_PAIRS: [(&str, usize, usize); 2] = [(super::trials::BATCHED, 0, 1), ("off, lazy", 0, 2)];
 const INTERRUPTS: &str = "shootdowns_per_evicted_page";
-/// The minimum number of interrupts per page without batching. If there are fewer, the second thread did
-/// not run during the measurement, which therefore proves nothing.
+/// The minimum number of interrupts per page without batching. If there are fewer, the second
+/// thread did not run during the measurement, which therefore proves nothing.
 const MIN_INTERRUPTS: f64 = 0.5;
 const FIGURES: [&str; 6] = [
     INTERRUPTS,

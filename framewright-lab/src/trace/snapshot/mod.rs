@@ -7,7 +7,8 @@
 //! snapshot again, byte for byte as Linux 6.18 does.
 //!
 //! ```text
-//! for t in zoneinfo buddyinfo pagetypeinfo vmstat; do echo "# $t"; cat /proc/$t; done > NAME.before
+//! for t in zoneinfo buddyinfo pagetypeinfo vmstat; do echo "# $t"; cat /proc/$t; done >
+//! NAME.before
 //! ```
 
 mod text;
