@@ -54,7 +54,8 @@ impl Table {
         Self { inner }
     }
 
-    /// Limits lines to `width` characters, if that is possible by wrapping cells of these columns.
+    /// Limits lines to `width` characters, if that is possible by wrapping cells of the columns
+    /// `words`.
     #[must_use]
     pub fn within(mut self, width: usize, words: &[usize]) -> Self {
         let width = u16::try_from(width).unwrap_or(u16::MAX);

@@ -83,7 +83,7 @@ pub(super) enum Era {
 /// The settings of one side.
 fn side(setting: usize, era: Era) -> Side {
     let mut side = Side::new(LABELS[setting]);
-    // The published runs had no reserve, and only compaction is to be measured.
+    // The published runs had no huge-page reserve, and only compaction is to be measured.
     side.tuning.zone.huge_reserve = 0;
     if !matches!(setting, INDEX | PACKED) {
         // The kernels with these scanners took the smallest block first.

@@ -246,7 +246,7 @@ fn worth(results: &Results) -> Option<String> {
 const LISTS: ListSizes = ListSizes { batch: 31, high: 186 };
 /// The two published machines.
 const MACHINES: [&str; 2] = ["skx-2s-112", "skx-4s-224"];
-/// The cost of a frame that list-buddy takes.
+/// The parameter for the cost of a frame that list-buddy takes.
 const PRICE: &str = "code.list_buddy_take";
 /// The parameters that the effect of instructions may depend on.
 const PARAMETERS: [&str; 3] = ["latency.loaded", "lock.handoff_line", "code.list_buddy_give"];
@@ -258,7 +258,7 @@ fn count() -> usize {
     MACHINES.len() + 1
 }
 
-/// Runs them all and fills their rows.
+/// Runs all pairs and fills their rows.
 fn run_machines(
     plan: &Plan,
     counts: &Counts,
