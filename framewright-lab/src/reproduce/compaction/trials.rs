@@ -28,7 +28,7 @@ const SLOWER: f64 = 13.0;
 /// requested from running kernels (6.12: 458).
 const FRAMES: u64 = 486 << 9;
 
-/// Settings, in this order.
+/// Number of settings. Those with names have the numbers below.
 pub(super) const SETTINGS: usize = 8;
 pub(super) const UNREPAIRED: usize = 0;
 pub(super) const ALL: usize = 4;

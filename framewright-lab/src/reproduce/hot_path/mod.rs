@@ -4,6 +4,7 @@
 //! |----------------|----------------------------------------------------------------------|
 //! | this one       | published figures; figures to rows                                   |
 //! | `instructions` | instructions under the lock per frame taken, counted by callgrind    |
+//!
 //! The models of the published machines show the effect of instructions under the lock. Their cost
 //! of a frame that list-buddy takes is that of inlined code. Before the change, this cost is higher
 //! by the instructions of the calls.

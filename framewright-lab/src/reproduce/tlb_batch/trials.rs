@@ -32,7 +32,7 @@ pub(super) const THREADS: &str = "mmap-read-threads";
 /// The number of solid-state disks of the server in the trial [`stored`].
 pub(super) const DISKS: u32 = 24;
 
-/// Settings of every trial, in this order.
+/// Number of settings of every trial. The settings have the numbers below.
 pub(super) const SETTINGS: usize = 5;
 pub(super) const OFF: usize = 0;
 pub(super) const CLEAN_ONLY: usize = 1;
@@ -130,7 +130,7 @@ impl Trial {
         format!("{} on {}", self.workload, self.paging.spec.name())
     }
 
-    /// The same with another size of memory.
+    /// This trial with another size of memory.
     #[cfg(test)]
     pub(super) fn with_frames(mut self, frames: u64) -> Self {
         self.paging.frames = frames;
@@ -245,7 +245,7 @@ fn paging(plan: &Plan) -> HostPaging {
     HostPaging { work, readers: 1, frames: mib << 8, rounds }
 }
 
-/// The checks of the default settings against one call per page.
+/// The checks of lazy batching, the default, against one call per page.
 fn goals(outcome: &HostPagingResult) -> Vec<Check> {
     let of =
         |run: usize, name: &str| Some(outcome.measured.runs.get(run)?.metrics.get(name)?.median);
