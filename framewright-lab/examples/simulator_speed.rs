@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Arguments: the machine; two windows of page-fault, in virtual milliseconds; the number of
-//! repetitions; optionally one design, otherwise both. For each design, whole runs with the two
-//! windows alternate. The difference of their medians is the cost of virtual time; the rest of the
-//! shorter run is independent of the window.
+//! repetitions; optionally one allocator (`framewright` or `list-buddy`), otherwise both. For each
+//! allocator, runs with the two windows alternate. The difference of their medians, divided by the
+//! difference of the windows, is the cost of a virtual second. The rest of the shorter run is the
+//! constant cost.
 
 use framewright::Tuning;
 use framewright_lab::{

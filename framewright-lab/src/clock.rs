@@ -13,7 +13,8 @@ pub(crate) fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// CPUs that this process may use, as many as wanted, on different cores as far as possible. `None`: it may use fewer.
+/// CPUs that this process may use, as many as wanted, on different cores as far as possible.
+/// `None`: it may use fewer.
 pub(crate) fn cpus(count: usize) -> Option<Vec<usize>> {
     let allowed = sched_getaffinity(None).ok()?;
     let mut cores = HashSet::new();

@@ -11,17 +11,19 @@ use super::{
 use crate::Error;
 use crate::report::{Point, Unit, compare::Figure};
 
-/// The figure of a quantile of the latency of allocations or frees.
+/// A figure: a quantile of the latency of allocations or frees.
 macro_rules! latency {
     ($name:literal, $kind:ident, $share:literal) => {
         Figure::lower($name, Unit::Nanos, |outcome: &Outcome| outcome.calls.$kind.quantile($share))
     };
 }
 
-/// Points of the series over time, without the first. A tenth of the work is two points.
+/// Points of the series over time, after the first one at the start. Two points are a tenth of the
+/// work.
 const POINTS: u64 = 20;
 const TENTH: usize = POINTS as usize / 10;
-/// Operations between two reports of progress: at most a few seconds, also on simulated machines.
+/// Maximum number of operations between two reports of progress. They take at most a few seconds,
+/// also on simulated machines.
 const PIECE: u64 = 2_000_000;
 /// The occupancy stays at most this many 1,024ths of memory below its limit.
 const BAND: u64 = 5;
@@ -68,8 +70,8 @@ impl Mix {
     }
 }
 
-/// The next block to allocate. It stays the next one until it fits below the limit: large blocks
-/// must not be rarer near the limit.
+/// The next block to allocate. It stays the next one until it fits below the limit. Otherwise large
+/// blocks would be rarer near the limit.
 #[derive(Clone, Copy)]
 struct Next {
     order: u8,
@@ -115,8 +117,9 @@ impl Churn {
     }
 }
 
-/// The mean of the last tenth of the series in percent of that of the second tenth: the free huge frames that are left
-/// of those that there were after the first tenth of the work. `None` if there were none.
+/// The mean of the last tenth of the series, in percent of the mean of its second tenth: the share
+/// of the free huge frames after the first tenth of the work that is still free at the end. `None`
+/// if there were none.
 pub(super) fn kept(series: &[Point]) -> Option<f64> {
     let mean =
         |points: &[Point]| points.iter().map(|point| point.1).sum::<f64>() / points.len() as f64;
@@ -197,7 +200,7 @@ impl Experiment for Churn {
         let refused_huge = (self.mix == Mix::Mixed).then_some(calls.refused_huge);
         Ok(Outcome {
             ideal: setup.ideal(cpus.used()),
-            // The costs of locks do not include these allocations.
+            // Read before `allocatable`, whose allocations are not a part of the costs of locks.
             locks: cpus.locks(),
             allocatable: cpus.allocatable(),
             refused_huge,
@@ -299,7 +302,7 @@ impl Experiment for Replace {
         }
         Ok(Outcome {
             ideal: setup.ideal(cpus.used()),
-            // As in `churn`.
+            // Read before `allocatable`, as in `churn`.
             locks: cpus.locks(),
             allocatable: cpus.allocatable(),
             refused_huge: None,

@@ -106,8 +106,7 @@ enum Frees<W> {
 }
 
 impl<P: Subject> Cpus<P> {
-    /// CPUs without blocks: one for each thread, or two for a single thread whose blocks another
-    /// CPU frees.
+    /// CPUs without blocks, one for each thread.
     pub(super) fn new(peer: P, frames: u64, threads: u16, free_by: FreeBy, seed: u64) -> Self {
         let held = |thread: u16| Held {
             live: Vec::new(),
@@ -173,7 +172,7 @@ impl<P: Subject> Cpus<P> {
         self.locks = self.peer.locks().unwrap_or_default();
     }
 
-    /// The costs of zone locks since then, if they are known.
+    /// The costs of zone locks since [`Cpus::clear_calls`], if they are known.
     pub(super) fn locks(&self) -> Option<Locks> {
         self.peer.locks().map(|locks| locks.since(&self.locks))
     }
@@ -186,7 +185,7 @@ impl<P: Subject> Cpus<P> {
     }
 
     /// Number of huge pages that the first CPU can allocate now, and the number after a drain of
-    /// all CPU lists, if the allocator offers that. They are freed again.
+    /// all CPU lists, if the allocator offers a drain. These huge pages are freed again.
     pub(super) fn allocatable(&self) -> (u64, Option<u64>) {
         let mut worker = self.peer.worker(0);
         let mut blocks = Vec::new();
@@ -228,7 +227,7 @@ pub(super) fn capacity<P: Subject>(peer: &P, cpus: usize) -> u64 {
         .sum()
 }
 
-/// [`Frees`] before there are workers.
+/// [`Frees`] before the workers are created.
 enum Route {
     Beside(usize),
     Next { next: SyncSender<Block>, inbox: Receiver<Block> },

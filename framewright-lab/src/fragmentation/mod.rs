@@ -1,8 +1,9 @@
-//! `churn` and `replace`: the huge pages that the free memory of an allocator still has.
+//! `churn` and `replace`: the number of huge pages that the free memory of an allocator still
+//! contains after many allocations and frees.
 //!
 //! There is no memory behind the frames, as in [`alloc-micro`](crate::micro). All allocators get
 //! the same calls, one allocator after the other; the order of allocators changes with the seed.
-//! The experiment counts the free frames of each pageblock from its own calls, so it drains no
+//! The experiment counts the allocated frames of each pageblock from its own calls, so it drains no
 //! allocator before the end. With one thread, all counts are the same for the same arguments.
 //!
 //! On a simulated machine, every simulated CPU takes the place of a thread. The allocator's work
@@ -95,7 +96,7 @@ impl FragmentationResult {
 
 /// An experiment that runs on any allocator.
 trait Experiment {
-    /// The name of its share of memory.
+    /// The name of its share of memory, in settings and errors.
     const SHARE: &'static str;
     /// Its figures, in the order of output.
     const FIGURES: &'static [Figure<Outcome>];
@@ -201,7 +202,10 @@ fn all_back(lost: &[String], plays: usize) -> Check {
         [] => {
             format!("after each of {plays} runs everything was freed and could be allocated again")
         }
-        lost => format!("after everything was freed there were {}", lost.join(", ")),
+        lost => format!(
+            "after everything was freed, not all frames could be allocated: {}",
+            lost.join(", ")
+        ),
     };
     Check { name: "frames".to_owned(), passed: lost.is_empty(), detail }
 }

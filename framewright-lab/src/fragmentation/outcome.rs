@@ -28,7 +28,7 @@ pub(super) struct Outcome {
     pub(super) refused_huge: Option<u64>,
     /// Calls after the initial fill.
     pub(super) calls: Calls,
-    /// The costs of zone locks in this time, on a simulated machine.
+    /// The costs of zone locks after the initial fill, on a simulated machine.
     pub(super) locks: Option<Locks>,
     /// Pageblocks without allocated frames, over time.
     pub(super) series: Vec<Point>,
@@ -47,7 +47,7 @@ pub(super) fn lock_wait(outcome: &Outcome) -> Option<f64> {
     Some(outcome.locks?.cycles.wait_pct())
 }
 
-/// Cycles of holding a zone lock per frame that is moved under it.
+/// Cycles for which zone locks are held, per frame that is moved under them.
 pub(super) fn lock_cycles(outcome: &Outcome) -> Option<f64> {
     let Locks { cycles, counts } = outcome.locks?;
     cycles.per_frame(&counts)
@@ -70,12 +70,12 @@ fn mean(outcome: &Outcome) -> f64 {
     nanos / outcome.calls.operations().max(1) as f64
 }
 
-/// The mean on threads.
+/// The mean time on threads; `None` on a simulated machine.
 pub(super) fn measured_mean(outcome: &Outcome) -> Option<f64> {
     outcome.locks.is_none().then(|| mean(outcome))
 }
 
-/// The mean on a simulated machine.
+/// The mean time on a simulated machine; `None` on threads.
 pub(super) fn modelled_mean(outcome: &Outcome) -> Option<f64> {
     outcome.locks.is_some().then(|| mean(outcome))
 }
@@ -102,7 +102,7 @@ pub(super) struct Latencies {
     timed: u64,
     /// Their time in picoseconds.
     picos: u64,
-    /// Nanoseconds of reading the clock, part of each time.
+    /// Nanoseconds for reading the clock, which are a part of each measured time.
     overhead: u64,
     /// Timed calls by [`slot`].
     counts: Vec<u64>,
@@ -181,12 +181,12 @@ fn slot(nanos: u64) -> usize {
 /// The shortest latency of a slot.
 fn least(slot: usize) -> u64 {
     let slot = slot as u64;
-    // The first two powers of two share their resolution.
+    // Slots below `2 * PARTS` are one nanosecond wide.
     let shift = (slot / PARTS).saturating_sub(1);
     (slot - shift * PARTS) << shift
 }
 
-/// Nanoseconds between two readings of the clock: the median of some tries.
+/// Nanoseconds between two readings of the clock: the median of 1001 tries.
 fn clock_cost() -> u64 {
     static COST: OnceLock<u64> = OnceLock::new();
     *COST.get_or_init(|| {

@@ -18,7 +18,7 @@ use crate::{
 
 /// 64 MiB: smaller memory has too few pageblocks for meaningful figures.
 const LEAST: u64 = 1 << 14;
-/// 64 GiB: the descriptors of the list design then need a GiB.
+/// 64 GiB: the page descriptors of `list-buddy` then need a GiB.
 const MOST: u64 = 1 << 24;
 /// 16 MiB: with less, most free frames are on CPU lists.
 const LEAST_PER_THREAD: u64 = 1 << 12;
@@ -66,8 +66,8 @@ pub enum FreeBy {
 }
 
 impl Setup {
-    /// How several threads run: pinned or not, and with which priority. `None`: there is one thread, or the CPUs are
-    /// simulated.
+    /// How several threads run: pinned or not, and with which priority. `None`: there is one
+    /// thread, or the CPUs are simulated.
     #[must_use]
     pub fn pinning(&self) -> Option<String> {
         let is_parallel = self.simulated.is_none() && self.threads > 1;
@@ -156,7 +156,7 @@ pub struct Column {
 pub enum Allocator {
     /// The library.
     Framewright(Tuning),
-    /// The classic design.
+    /// `list-buddy`, the classic design of kernels.
     ListBuddy,
     /// `frame-alloc` with its per-CPU magazines and their depot.
     FrameAllocDepot,
@@ -205,7 +205,8 @@ impl Column {
         Self { label: label.to_owned(), settings: IndexMap::new(), allocator }
     }
 
-    /// Checks that the library accepts the tuning. On a simulated machine, [`Column::play`] does.
+    /// Checks that the library accepts the tuning. On a simulated machine, [`Column::play`] does
+    /// this.
     pub(super) fn check(&self, setup: &Setup) -> Result<(), InitError> {
         match self.allocator {
             Allocator::Framewright(tuning) if setup.simulated.is_none() => {

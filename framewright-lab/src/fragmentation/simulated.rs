@@ -1,6 +1,7 @@
 //! The experiments on a simulated machine: each of its CPUs takes the place of a thread.
 //!
-//! Only the allocator's work is charged. Before each round, all CPUs wait for the last one.
+//! Only the allocator's work and the time between two operations advance the clocks. Before each
+//! round, all CPUs wait for the CPU with the latest clock.
 
 use framewright::CpuId;
 use framewright_peers::{Worker, list_buddy};
@@ -35,14 +36,15 @@ const PAUSE: u64 = 1000;
 /// The simulated machine of an experiment.
 #[derive(Clone, Debug)]
 pub struct SimulatedCpus {
-    /// The machine. Memory is divided among its nodes as its own memory.
+    /// The machine. The memory is divided among its nodes in the proportions of its own memory.
     pub spec: Spec,
     /// Modelled nanoseconds between two operations of a CPU.
     pub think_ns: u64,
 }
 
 impl SimulatedCpus {
-    /// Refuses what a simulated machine does not have, and less than `least` frames for each CPU.
+    /// Refuses allocators without a model, frees by another CPU if there is none, and less than
+    /// `least` frames for each CPU.
     pub(super) fn check(&self, setup: &Setup, least: u64) -> Result<(), Refusal> {
         let (cpus, name) = (u64::from(self.spec.cpus()), self.spec.name());
         if setup.frames < cpus * least {
@@ -82,7 +84,7 @@ struct OnSimulator<'c, W> {
 }
 
 impl<W> OnSimulator<'_, W> {
-    /// The latest clock.
+    /// The latest clock of all CPUs.
     fn now(&self) -> u64 {
         let machine = self.machine.get();
         let clocks = (0..machine.cpus()).map(|cpu| machine.clock(CpuId::new(cpu)));
@@ -175,7 +177,7 @@ pub(super) fn play<E: Experiment>(
 ) -> Result<Ended, Error> {
     let SimulatedCpus { spec, think_ns } = machine;
     let nodes = Nodes::new(spec, setup.frames);
-    // The parts of nodes are whole pageblocks, so there may be a little more.
+    // Each node has whole pageblocks, so there may be slightly more frames than requested.
     let setup = &Setup { frames: nodes.frames(), ..setup.clone() };
     let broken =
         |what: String| Error::broken(format_args!("{}, seed {seed}: {what}", column.label));

@@ -1,7 +1,8 @@
 //! The interface of the experiments to an allocator and the CPUs that use it; and threads as CPUs.
 //!
 //! Several threads are pinned and run with real-time priority if possible, as in
-//! [`alloc-micro`](crate::micro): on a busy machine, tails of latency would otherwise be those of the scheduler.
+//! [`alloc-micro`](crate::micro): otherwise, on a busy machine, the scheduler would determine the
+//! tail of the latencies.
 
 use framewright_peers::{Peer, Worker};
 use std::{
@@ -40,7 +41,8 @@ pub(super) trait Subject: Sync {
     /// The simulated machine found a violation.
     fn run(&self, work: Vec<Work<'_>>) -> Result<(), Error>;
 
-    /// Precedes the exchange of a block with another CPU: CPUs that are behind in time run first.
+    /// Called before the exchange of a block with another CPU. On a simulated machine, CPUs with
+    /// earlier clocks run first.
     fn before_exchange(&self);
 
     /// Lets other CPUs run for a while.
@@ -49,10 +51,10 @@ pub(super) trait Subject: Sync {
     /// The next block that another CPU sends; `None` if that CPU has ended and sends none.
     fn receive<B>(&self, inbox: &Receiver<B>) -> Option<B>;
 
-    /// Makes a call of the allocator and counts it, with its time or that of a sample.
+    /// Makes a call of the allocator and counts it. Either all calls or a sample of them are timed.
     fn time<R>(&self, latencies: &mut Latencies, call: impl FnOnce() -> R) -> R;
 
-    /// CPU time of this process for the work of the running CPU so far, if it is known.
+    /// CPU time that this thread has used so far; zero on a simulated machine.
     fn cpu_time(&self) -> Duration;
 
     /// The costs of zone locks so far, if they are known: on simulated machines.
@@ -98,8 +100,9 @@ impl<P: Peer> Subject for P {
                 work.for_each(|work| _ = scope.spawn(work));
                 return first.into_iter().for_each(|work| work());
             };
-            // This thread stays as it is. The others sleep until all are pinned: with real-time priority, a thread
-            // could take the CPU from the thread that starts the next one.
+            // This thread keeps its priority and is not pinned. The others sleep until all are
+            // pinned: with real-time priority, one of them could take the CPU from this thread
+            // before it has started the next one.
             for (work, cpu) in work.zip(cpus) {
                 scope.spawn(move || {
                     settle(cpu);

@@ -26,8 +26,8 @@ pub(super) const TREE_PAGES: u64 = FILES as u64 * 3;
 /// One file in this number is a directory or always open.
 const PINNED: u32 = 50;
 /// One such file in this number has an inode that is never freed, even after the tree is deleted.
-/// Running kernels have such objects. The number is fitted, but has little effect: one such object
-/// makes a pageblock unmovable.
+/// Running kernels have such objects. The number is fitted. Its effect is small, because one such
+/// object is enough to make a pageblock unmovable.
 const OUTLIVED: u32 = 5;
 /// Maximum number of objects that a builder writes before it overwrites them.
 const OBJECTS: u32 = 256;
@@ -74,7 +74,7 @@ pub(super) struct Builder<'m> {
     next_object: usize,
     task: Task,
     random: fastrand::Rng,
-    /// Time in cycles before which it does not run.
+    /// The time before which it does not run, in ticks of the world.
     pub(super) ready: u64,
     blocks: Vec<Block<'m>>,
     slabs: Vec<u32>,
@@ -133,7 +133,7 @@ impl<'m> Builder<'m> {
 
     /// Does one step of work.
     pub(super) fn step<W: World>(&mut self, on: &mut CpuContext<'_, '_, 'm, W>) {
-        // A builder without memory is killed, and the next one starts.
+        // A program without memory is killed, and the builder starts the next one after 10 ms.
         if self.try_step(on).is_err() {
             self.end(on);
             self.task = if self.builds() { Task::Fork } else { self.task };

@@ -58,7 +58,7 @@ pub(super) struct Files {
     /// Files with an inode, least recently used first.
     pub(super) known: RefCell<VecDeque<FileId>>,
     pub(super) cached_pages: Cell<u64>,
-    /// Objects to be freed, outside the hot path.
+    /// Slabs of objects that are no longer needed. They are freed later, outside the hot path.
     pub(super) unneeded: RefCell<Vec<u32>>,
 }
 
@@ -92,7 +92,7 @@ impl Files {
         Some(self.slot(file, index).get()).filter(|&frame| frame != NONE)
     }
 
-    /// Enters a page that was not cached.
+    /// Adds a page to the cache.
     pub(super) fn insert(&self, file: FileId, index: u32, frame: u32) {
         self.slot(file, index).set(frame);
         let of = self.at(file);

@@ -240,7 +240,8 @@ impl<'s, 'm> Fixture<'s, 'm> {
         }
         let State { frames, programs, .. } = self.kernel.state;
         for index in 0..PAGES {
-            let frame = on.page_frame(PAGE).ok().expect("a read failed although there is memory");
+            let frame =
+                on.page_frame(PAGE).ok().expect("no frame was allocated although there is memory");
             programs[0].pages.borrow_mut().push(frame);
             self.kernel.own_page(on.cpu.id(), frame, 0, index);
         }

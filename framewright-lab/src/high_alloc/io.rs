@@ -19,10 +19,10 @@ use super::{
 
 /// Cost of copying a page to or from a program, in cycles.
 const COPY: u64 = 1_000;
-/// At most one frame in this number may be dirty before writers wait: Linux's `dirty_ratio` of 20
-/// %.
+/// Writers wait if more than one frame in this number is dirty or under writeback: Linux's
+/// `dirty_ratio` of 20 %.
 const DIRTY_SHARE: u64 = 5;
-/// Latency of the store, and its time per page: a solid-state disk of 500 MB/s.
+/// Latency of the storage device, and its time per page: a solid-state disk of 500 MB/s.
 pub(super) const LATENCY_NS: u64 = 90_000;
 pub(super) const PAGE_NS: u64 = 8_192;
 /// Pages per write request.
@@ -35,8 +35,8 @@ pub(super) const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable)
 pub(super) struct OutOfMemory;
 
 impl<W: World> CpuContext<'_, '_, '_, W> {
-    /// Reads a file. Returns the time at which the read ends if pages had to be fetched from the
-    /// store.
+    /// Reads a file. Returns the time at which the read ends if pages had to be read from the
+    /// device.
     pub(super) fn read(&mut self, file: FileId) -> Result<Option<u64>, OutOfMemory> {
         let (kernel, cpu) = (self.kernel, self.cpu);
         self.ensure_inode(file)?;
@@ -61,7 +61,7 @@ impl<W: World> CpuContext<'_, '_, '_, W> {
         Ok((fetched > 0).then(|| cpu.now() + took))
     }
 
-    /// Writes `pages` pages of a file. Returns the time until which the writer must wait if too
+    /// Writes the pages `pages` of a file. Returns the time until which the writer must wait if too
     /// many pages are dirty.
     pub(super) fn write(
         &mut self,
@@ -213,7 +213,7 @@ impl<W: World> Kernel<'_, '_, W> {
         }
     }
 
-    /// Sends the pages that became dirty first to the store. Returns whether there were any.
+    /// Starts the writes of the pages that became dirty first. Returns whether there were any.
     pub(super) fn write_back(&self, cpu: W::Cpu) -> bool {
         let files = &self.state.files;
         let begins = files.writes.borrow().back().map_or(0, |write| write.ends).max(cpu.now());

@@ -66,7 +66,7 @@ impl<W: World> State<'_, W> {
         self.slowest.set(self.slowest.get().max(ticks));
     }
 
-    /// The number of the program that runs besides the builders: the next after theirs.
+    /// The number of the program that runs besides the builders: the last one.
     pub(super) fn system(&self) -> u32 {
         self.programs.len() as u32 - 1
     }
@@ -87,7 +87,7 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) kswapd: KswapdSteps<'k, 'm, W::Platform>,
     /// Whether a request for a huge page is in progress.
     pub(super) asking: Cell<bool>,
-    /// Files that the shrinker still has to examine, in thousandths.
+    /// The fraction of a file that the shrinker still has to examine, in thousandths.
     pub(super) shrink_debt: Cell<u64>,
     /// Pages that reclaim had scanned at the last shrinker run.
     pub(super) shrunk_for: Cell<u64>,
@@ -157,7 +157,8 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         self.world.ticks(nanos)
     }
 
-    /// Compacts on behalf of a CPU. Called without the lock: the library calls the mover.
+    /// Compacts on behalf of a CPU. Called without the kernel's lock, because the library calls the
+    /// mover, which takes the lock.
     pub(super) fn compacting<R>(
         &self,
         cpu: CpuId,
@@ -199,7 +200,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         let first = block.pfn().get() as u32;
         self.state.frames.set_block(first, block.order(), Holds::Nothing);
         let freed = self.memory.free_bypassing_lists(block);
-        debug_assert!(freed.is_ok(), "it is of another memory");
+        debug_assert!(freed.is_ok(), "the block is of another memory");
     }
 
     /// Pages that reclaim has scanned so far.
@@ -213,7 +214,7 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         self.memory.zones().map(|zone| self.reclaim.reclaimable(zone.id)).sum()
     }
 
-    /// The node of the machine.
+    /// The node of a CPU.
     pub(super) fn node(&self, cpu: CpuId) -> NodeId {
         self.memory.node_of(cpu)
     }

@@ -19,6 +19,7 @@
 //! |-----------|-----------------------------------------------------------------|
 //! | `frames`  | the use and state of each frame                                 |
 //! | `files`   | files: their pages in the cache, dirty pages, inodes in use     |
+//! | `program` | the pages of a program: in frames or in swap                    |
 //! | `slab`    | small kernel objects, which make pageblocks unmovable           |
 //! | `kernel`  | the state that CPUs share, and the context of a CPU             |
 //! | `owner`   | the page owner for reclaim                                      |

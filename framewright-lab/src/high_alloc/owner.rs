@@ -1,5 +1,5 @@
-//! The page owner for reclaim. Calls record accesses to file pages, accessed bits record accesses
-//! of programs.
+//! The page owner for reclaim. Accesses to file pages are recorded by calls (`Lru::mark_accessed`),
+//! accesses of programs by the flag [`YOUNG`] of the frame.
 
 #![allow(unsafe_code)]
 

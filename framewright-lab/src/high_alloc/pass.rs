@@ -1,11 +1,12 @@
 //! Requests for huge pages, one after the other; all huge pages are freed at the end of the pass.
 //!
-//! The oracle: the number of huge pages if every movable page could be in any frame.
+//! The *oracle* computes the number of huge pages that there could be if every movable page could
+//! be in any frame.
 //!
-//! The oracle reads the use of frames; from the library it needs only the min watermark. A
-//! pageblock with one unmovable frame cannot become a huge page. File pages can be dropped. Pages
-//! of programs and the frames below the min watermark need space: first in pageblocks with
-//! unmovable frames, then in further pageblocks.
+//! It reads the use of frames; from the library it needs only the min watermark. A pageblock with
+//! one unmovable frame cannot become a huge page. File pages can be dropped. Pages of programs and
+//! the frames below the min watermark need space: first in pageblocks with unmovable frames, then
+//! in further pageblocks.
 
 use framewright::{Block, MigrateType, Order, Request, frame::PAGEBLOCK_FRAMES};
 
@@ -99,7 +100,7 @@ pub(super) fn pass<'k, 'm, W: World>(
         kernel.state.frames.set_block(first, Order::PAGEBLOCK, Holds::Nothing);
         frames_of(&block).for_each(|frame| kernel.world.verify(frame));
         let freed = on.token.free(block);
-        debug_assert!(freed.is_ok(), "it is of another memory");
+        debug_assert!(freed.is_ok(), "the block is of another memory");
     }
     pass
 }
@@ -136,8 +137,8 @@ pub(super) fn formable<W: World>(kernel: &Kernel<'_, '_, W>) -> u64 {
     count(frames.pageblocks().map(own), programs + min)
 }
 
-/// `unmovable` has the number of unmovable frames of each pageblock; `placed` movable frames need
-/// space.
+/// The number of pageblocks that can become huge pages. `unmovable` has the number of unmovable
+/// frames of each pageblock; `placed` movable frames need space.
 fn count(unmovable: impl Iterator<Item = u64>, placed: u64) -> u64 {
     let (mut clean, mut space) = (0, 0);
     for own in unmovable {

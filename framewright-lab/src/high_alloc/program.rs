@@ -103,7 +103,7 @@ impl<W: World> CpuContext<'_, '_, '_, W> {
         if frame != SWAPPED {
             let held = frames.at(frame);
             let was_unmapped = held.is(UNMAPPED);
-            // The page is in use before other CPUs run: reclaim may be about to release it.
+            // The page is marked before other CPUs run, because reclaim may be about to release it.
             held.unmark(UNMAPPED);
             held.mark(DIRTY | YOUNG);
             if was_unmapped {
@@ -177,7 +177,7 @@ impl<W: World> Kernel<'_, '_, W> {
         self.state.frames.at(frame).set(holds, DIRTY | YOUNG);
         self.world.store(frame);
         let added = self.reclaim.lru().add(cpu, pfn(frame), PageKind::Anon);
-        debug_assert!(added, "frame {frame} is on no list");
+        debug_assert!(added, "frame {frame} is already on a list");
     }
 
     /// Completes the writes to swap that have ended.

@@ -18,7 +18,7 @@ use crate::replay::{Pageblock, State};
 
 /// Pages of a file that are neighbours: the size of a read-ahead.
 const READ_AT_ONCE: u32 = 32;
-/// The largest blocks of the kernel, those of its slabs.
+/// The largest blocks of the kernel, in frames: those of its slabs.
 const SLAB: u32 = 8;
 
 /// A state, and the files in it.
@@ -68,12 +68,12 @@ impl Recorded {
                 continue;
             }
             let typed = kernel.memory.set_pageblock_type(pfn(first_of(at)), block.of);
-            debug_assert!(typed, "it is of another memory");
+            debug_assert!(typed, "the pageblock is of another memory");
             for (first, frames) in aligned(&block.used, SLAB) {
                 let order = Order::new(frames.ilog2() as u8).unwrap_or(Order::ZERO);
                 let first = first_of(at) + first;
                 let taken = on.token.alloc_at(pfn(first), order, block.of);
-                debug_assert!(taken.is_ok(), "frame {first} is free");
+                debug_assert!(taken.is_ok(), "frame {first} is not free");
                 if taken.is_ok() {
                     kernel.state.frames.set_block(first, order, Holds::Kernel);
                 }
@@ -90,7 +90,7 @@ impl Run {
         for at in 0..self.frames {
             let page: Pfn = pfn(self.first + at);
             let Ok(block) = on.token.alloc_at(page, Order::ZERO, MigrateType::Movable) else {
-                debug_assert!(false, "frame {page:?} is free");
+                debug_assert!(false, "frame {page:?} is not free");
                 continue;
             };
             let frame = block.into_raw().0.get() as u32;

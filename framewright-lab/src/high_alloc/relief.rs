@@ -108,7 +108,8 @@ impl<W: World> Kernel<'_, '_, W> {
         objects.into_iter().for_each(|object| self.free_object(object));
     }
 
-    /// Frees the inodes of all unused files.
+    /// Frees the inodes of all files that have no cached page and are not pinned. The first scan
+    /// clears the flags `used`, the second frees.
     pub(super) fn drop_objects(&self) {
         self.free_unneeded();
         for _ in 0..2 {
@@ -127,7 +128,7 @@ impl<W: World> Kernel<'_, '_, W> {
     }
 }
 
-/// Refuses settings that leave too little memory of this number of frames.
+/// Refuses a `zone.min_free` of more than three quarters of the memory, which has `frames` frames.
 pub(super) fn refuse_large(sides: &[Side], frames: u64) -> Result<(), Error> {
     let most = frames / 4 * 3;
     for side in sides {

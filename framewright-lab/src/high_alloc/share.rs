@@ -1,7 +1,8 @@
 //! The progress of a run.
 //!
 //! Progress is the number of handled pages (faulted in, copied, or written), as a share of all
-//! pages that the run handles. These determine the time of a run, unless its waits are real.
+//! pages that the run handles. The work on these pages takes most of the time of a run, unless its
+//! waits are real.
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 use std::cell::Cell;
@@ -83,8 +84,8 @@ impl Plan {
     /// The plan of a run with this memory. In `real` time, the idle pass takes as long as the
     /// others.
     pub(super) fn new(load: &Load, frames: u64, real: bool) -> Self {
-        /// Huge pages of the last pass are marked and cleared: as much work as this number of page
-        /// writes.
+        /// In the last pass, the frames of huge pages are marked and cleared. For this number of
+        /// frames, that is as much work as one page write.
         const MARKED: u64 = 16;
         let builders = builders_for(frames);
         let at_once = builders.min(load.builders.into());

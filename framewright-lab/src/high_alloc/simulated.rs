@@ -143,7 +143,8 @@ pub(super) fn run(
     })
 }
 
-/// Runs the workload on a machine and a memory. `relief` is the slot for the kernel's relief.
+/// Runs the workload on a machine and a memory. `relief` is the slot for the kernel's reclaim and
+/// compaction.
 fn play(
     work: &HighAlloc,
     side: &Side,
@@ -187,7 +188,7 @@ fn play(
     Ok(play.outcome.take())
 }
 
-/// Runs builders on all CPUs but the last.
+/// Runs builders on all CPUs but the last, and the requests for huge pages on the last.
 fn on_cpus<'p>(
     play: &'p Play<'_, '_, '_, SimulatedWorld<'p, '_>>,
     cpus: u16,

@@ -14,7 +14,7 @@ pub(super) enum Kind {
     Entry,
     /// Nodes of the tree of a file's cached pages, 576 bytes.
     Node,
-    /// A buffer head, 104 bytes: the position of a written page on the store.
+    /// A buffer head, 104 bytes: the position of a written page on the device.
     Head,
     /// Other objects of a process, half a kilobyte.
     Other,
@@ -125,7 +125,7 @@ impl<'m> Slabs<'m> {
         at
     }
 
-    /// Frees an object. Returns the block of its slab if it was the last.
+    /// Frees an object. Returns the block of its slab if the object was the slab's last.
     pub(super) fn put(&self, at: u32) -> Option<Block<'m>> {
         let mut slabs = self.slabs.borrow_mut();
         let slab = &mut slabs[at as usize];

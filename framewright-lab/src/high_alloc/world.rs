@@ -37,7 +37,7 @@ pub(super) trait World: Sized {
     /// The start of an interval for [`World::elapsed`].
     fn watch(&self) -> u64;
 
-    /// Nanoseconds since `since`: on threads real time, not the clock.
+    /// Nanoseconds since `since`. On threads this is real time, not that of the CPU's clock.
     fn elapsed(&self, since: u64) -> u64;
 
     /// Nanoseconds that this CPU has waited for the lock.
@@ -120,7 +120,7 @@ pub(super) trait OnCpu: Copy {
 pub(super) struct Locked<T>(T);
 
 impl<T> Locked<T> {
-    /// A value for several threads.
+    /// Wraps a value that several threads use.
     ///
     /// # Safety
     ///

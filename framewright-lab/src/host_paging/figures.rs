@@ -24,7 +24,7 @@ use crate::{
 pub(super) struct Moment {
     at: Instant,
     system: Duration,
-    /// Interrupts received by the whole system.
+    /// Shootdown interrupts received by the whole system.
     ipis: Option<u64>,
     /// Shootdown interrupts received by threads of this process.
     shootdowns: Option<u64>,

@@ -1,5 +1,5 @@
 //! `mmap-read` on threads over real memory: the library reclaims pages of real files, and the
-//! kernel sends the interrupts.
+//! running kernel sends the shootdown interrupts.
 //!
 //! Every side of a comparison has its own memory, page cache and files. Sides alternate round by
 //! round, so other load of the machine affects all of them. Figures are medians of the rounds.

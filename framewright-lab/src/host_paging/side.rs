@@ -134,7 +134,7 @@ impl Open<'_> {
                         scope.spawn(move || this.read(pager, place, first..end, start))
                     })
                     .collect();
-                // All readers are ready. Counting starts, then the readers.
+                // All readers are ready. The counters are read, then the readers start.
                 start.wait();
                 let before = moment();
                 start.wait();

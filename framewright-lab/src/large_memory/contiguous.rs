@@ -3,8 +3,8 @@
 //! Two half-full zones make the search long. In the *scattered* zone a random half of the frames is
 //! free: there are two million runs of free frames, and none is long enough. In the *alternate*
 //! zone every other pageblock is free; only the far end of the zone has a long run, which is found
-//! last. The counters of free frames alone cannot refuse a length: ten times as many frames are
-//! free.
+//! last. The counters of free frames alone cannot refuse a length: at least four times as many
+//! frames are free.
 //!
 //! The frames have no memory, so a search examines only metadata. For a run that must contain a
 //! whole pageblock, these are the maps of gigablocks, with 64 pageblocks per word, and the two
@@ -37,13 +37,14 @@ pub(super) const COLUMNS: [&str; 2] = ["scattered", "alternate"];
 /// Lengths, in frames.
 const LENGTHS: [u64; 4] = [512, 16_384, 76_801, GIB];
 
-/// The row of the slowest length, by pageblock of the zone.
+/// The row for the time of the slowest length, divided by the pageblocks of the zone.
 pub(super) const PER_PAGEBLOCK: &str = "slowest_per_pageblock_ns";
 
 /// Requests per length and round.
 const REPEATS: usize = 5;
 
-/// The given range: the last frames of the zone, which are a part of the long run at its end.
+/// The length of the range that is requested by its frame numbers: the last frames of the zone,
+/// which are a part of the long run at its end.
 const GIVEN: u64 = LENGTHS[1];
 
 /// The rows of run lengths, for a plan.

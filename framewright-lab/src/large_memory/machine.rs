@@ -1,4 +1,5 @@
-//! Memories without memory behind their frames, and the buffers of their metadata.
+//! Memories of the library that have metadata but no memory behind their frames, and the buffers of
+//! this metadata.
 
 use framewright::{
     Block, Config, CpuToken, FrameRange, InitError, Layout, Memory, MemoryRange, MigrateType,
@@ -90,14 +91,14 @@ impl Machine {
         }
     }
 
-    /// The same without reserves: all memory can be allocated.
+    /// This machine without reserves: all memory can be allocated.
     pub(super) fn without_reserve(mut self) -> Self {
         self.tuning.zone.min_free = Auto::Fixed(0);
         self.tuning.zone.watermark_scale = 1;
         self
     }
 
-    /// The same with `range` absent, a whole zone or a part at its end.
+    /// This machine with the memory `absent` not present yet: a whole zone, or a part at its end.
     pub(super) fn without(mut self, absent: FrameRange) -> Self {
         let cut = |old: MemoryRange| {
             let (frames, at) = (old.frames, absent.start().get());

@@ -1,8 +1,9 @@
 //! Part three: blocks of 4 MiB to 1 GiB, in zones of several sizes.
 //!
-//! The cost of a block must not depend on the size of the zone: neither in a *fresh* zone, nor in a
-//! *full* one, where the only available block may be anywhere. In a full zone, one more block would
-//! leave less than the low watermark. There, random blocks are freed and allocated again.
+//! The cost of a block must not depend on the size of the zone. It is measured in a *fresh* zone
+//! and in a *full* one, where the only available block may be anywhere. A zone is full if one more
+//! block would leave less than the low watermark. In a full zone, random blocks are freed and
+//! allocated again.
 
 use fastrand::Rng;
 use framewright::{Block, Order, ZoneId};
@@ -88,8 +89,8 @@ fn largest(cpu: &mut Cpu<'_, '_>) -> Result<[Option<Duration>; 3], Error> {
 }
 
 /// Repeatedly allocates blocks of an order, and frees them in the order of allocation. The number
-/// of blocks is the same in every zone, half of the smallest zone: only the size of the zone
-/// differs.
+/// of blocks is the same in every zone (at most half of the smallest zone), so that only the size
+/// of the zone differs.
 fn fresh(
     plan: &LargeMemory,
     cpu: &mut Cpu<'_, '_>,

@@ -43,7 +43,7 @@ pub struct LargeMemory {
 }
 
 impl LargeMemory {
-    /// A machine of `frames` frames on `nodes` nodes, with the published number of repetitions.
+    /// A machine of `frames` frames on `nodes` nodes, with the full number of repetitions.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl LargeMemory {
         })
     }
 
-    /// The same plan with few rounds.
+    /// This plan with fewer operations and rounds.
     #[must_use]
     pub fn quick(self) -> Self {
         Self { operations: 512, singles: 1 << 14, rounds: 3, ..self }

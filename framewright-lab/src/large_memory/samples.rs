@@ -125,12 +125,14 @@ const ADD: f64 = 100.0 * (1_u64 << 30) as f64;
 const LARGEST: f64 = 2_000.0;
 /// A contiguous run in a half-full zone, found or refused, in nanoseconds.
 const CONTIGUOUS: f64 = 10e6;
-/// The same, divided by the number of pageblocks of the zone. A walk over 512 frames takes longer.
+/// The time of a contiguous run divided by the number of pageblocks of the zone, in nanoseconds. A
+/// walk over 512 frames takes longer.
 const PER_PAGEBLOCK: f64 = 100.0;
 /// Maximum ratio of the cost of a large block in the largest zone to that in the smallest. Without
 /// noise, the costs would be equal.
 const GROWTH: f64 = 1.5;
-/// The same at random positions of a full zone, whose metadata does not fit into the caches.
+/// The maximum ratio in a full zone. Its random positions need metadata that does not fit into the
+/// caches.
 const GROWTH_FULL: f64 = 4.0;
 
 /// A goal, with the measured value.

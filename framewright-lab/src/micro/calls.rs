@@ -94,8 +94,8 @@ impl<const ORDER: u8> Blocks<ORDER> {
         Self { frames, len: count }
     }
 
-    /// Puts the allocated block `frame` into the place of a random block, which leaves the
-    /// collection. Without any blocks, `frame` itself is returned.
+    /// Replaces a random block by the allocated block `frame`, and returns the random block.
+    /// Without any blocks, `frame` itself is returned.
     #[inline]
     pub(super) fn replace_random(&mut self, frame: u64, random: &mut fastrand::Rng) -> u64 {
         match self.len {

@@ -22,7 +22,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// Threads, without memory behind the frames.
+/// The platform: threads, without memory behind the frames.
 pub(crate) struct MetadataOnly {
     owner_lock: OwnerLock,
 }
@@ -146,7 +146,7 @@ impl<R: Frees> Ours<R> {
         self.memory.stats().zone_lock_frames
     }
 
-    /// The same with the given tuning, including its hardening level.
+    /// The library with the given tuning, including its hardening level.
     ///
     /// # Errors
     ///
@@ -214,7 +214,8 @@ impl<R: Frees> Drop for Ours<R> {
     fn drop(&mut self) {
         // SAFETY: dropped here once; every worker borrowed `self` and is gone.
         unsafe { ManuallyDrop::drop(&mut self.memory) };
-        // SAFETY: leaked from a box in `new`; the only borrower was the memory, dropped above.
+        // SAFETY: leaked from a box in `with_tuning`; the only borrower was the memory, dropped
+        // above.
         drop(unsafe { Box::from_raw(self.buffer.0.as_ptr()) });
     }
 }

@@ -3,7 +3,7 @@
 use super::{METADATA, METRICS};
 use crate::report::{Check, Run};
 
-/// Medians this close are equal.
+/// Medians whose ratio is at most this are equal.
 const TIE: f64 = 1.05;
 
 /// The rank of one row in one column.
@@ -49,9 +49,9 @@ pub fn ratio(runs: &[Run], metric: &str, label: &str, other: &str) -> Option<f64
 
 const OURS: &str = "framewright";
 const FLOOR: &str = "floor-trylock";
-/// The hot pair, against one try-lock per operation.
+/// Limit of an allocation and a free of order 0, relative to one try-lock per operation.
 const PAIR_TO_FLOOR: f64 = 0.6;
-/// Bulk and checkerboard columns, also relative to one try-lock.
+/// Limit of the columns `bulk` and `half`, also relative to one try-lock per operation.
 const BULK_TO_FLOOR: f64 = 2.0;
 /// The row that is compared with the library's on a large machine.
 const LARGE_PEER: &str = "frame-alloc-depot";

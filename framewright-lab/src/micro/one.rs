@@ -58,7 +58,7 @@ pub(super) fn half_full<P: Peer>(
     Some([("half_alloc_1t_ns", alloc), ("half_free_random_1t_ns", free)])
 }
 
-/// More frames than the lists of a CPU may hold, in a fresh pool.
+/// Measures allocations and frees of more frames than the lists of a CPU may hold, in a fresh pool.
 pub(super) fn bulk_large<P: Peer>(
     frames: u64,
     scale: &Scale,

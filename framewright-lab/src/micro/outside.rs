@@ -13,15 +13,16 @@ pub struct Outside {
     pub source: &'static str,
     /// The date of the measurement, and the machine.
     pub measured: &'static str,
-    /// Figures: the name of a metric, its value, and the library's value in the same process. The
-    /// name is a metric of this table, or one of `run churn` or `run replace` after that word.
+    /// Figures: the name of a metric, its value, and the library's value in the same process. Names
+    /// with blanks are metrics of `run churn`, or of `run replace` with the percentage of free
+    /// memory.
     pub figures: &'static [(&'static str, f64, f64)],
 }
 
 /// LLFree (Wrenger et al., USENIX ATC 2023), with the policy `simple` of its crate. Times are
-/// medians of 15 rounds. `churn` is `run churn --mix small --threads 2 --occupancy 95 --operations 8M
-/// --seeds 5`, whose latencies include refused requests. `replace 50` is `run replace --free 50`,
-/// where 1,024 huge frames are possible, and 1,843 with 90.
+/// medians of 15 rounds. `churn` is `run churn --mix small --threads 2 --occupancy 95 --operations
+/// 8M --seeds 5`, whose latencies include refused requests. `replace 50` is
+/// `run replace --free 50`, where 1,024 huge frames are possible, and 1,843 with 90.
 pub const LLFREE: Outside = Outside {
     name: "llfree-rs",
     source: "github.com/luhsra/llfree-rs, commit 441c8d13 of 2026-06-08",

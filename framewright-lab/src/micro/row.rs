@@ -42,7 +42,8 @@ struct RowOf<P: Peer> {
     pools: Pools<P>,
 }
 
-/// Freeing this many frames in random order would move hundreds of gigabytes.
+/// Cells that are not measured for [`FreeListPeer`]: it would move hundreds of gigabytes to free
+/// this many frames in random order.
 const FREE_LIST_LEFT_OUT: &[Cell] =
     &[Cell::Half, Cell::BulkLarge { threads: 1 }, Cell::BulkLarge { threads: 2 }];
 

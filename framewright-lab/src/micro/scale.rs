@@ -3,7 +3,7 @@
 use std::time::Duration;
 use thiserror::Error;
 
-/// Name of the only metric that is not a time.
+/// Name of the metric for the size of metadata.
 pub const METADATA: &str = "metadata_bytes_per_frame";
 
 /// Names of the timed metrics, in the order of the table. All are nanoseconds per operation and
@@ -40,8 +40,7 @@ pub(super) enum Cell {
     /// Allocate many frames in a fresh pool, free them in the same order; allocate them again,
     /// free them in random order.
     Bulk,
-    /// Allocate and free in random order in a checkerboard: a random half of the pool's frames is
-    /// allocated.
+    /// Allocate, and free in random order, in a pool of which a random half is allocated.
     Half,
     /// Two threads in parallel allocate many frames each, then free them in random order.
     BulkTwo,
@@ -52,7 +51,7 @@ pub(super) enum Cell {
     BulkHuge,
     /// One thread allocates and sends, another frees; per frame.
     Cross,
-    /// The same in a pool of only 1.25 times the frames in use, of which a random one is freed.
+    /// As `Cross`, in a pool of only 1.25 times the frames in use. A random one of these is freed.
     TightPool,
     /// Free random frames of a pool that is exhausted, and allocate them again.
     Pressure,
@@ -96,7 +95,7 @@ impl Cell {
 
 /// 64 MiB: the smallest memory that is enough for every cell.
 const MIN_FRAMES: u64 = 1 << 14;
-/// 64 GiB: the descriptors of the list design need a GiB for that.
+/// 64 GiB: the page descriptors of `list-buddy` then need a GiB.
 const MAX_FRAMES: u64 = 1 << 24;
 
 /// A memory size that cannot be measured.
@@ -134,7 +133,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The table as published: 4 GiB of frames, and 256 GiB for the large row.
+    /// The full table: 4 GiB of frames, and 256 GiB for the rows on a large machine.
     #[must_use]
     pub fn full() -> Self {
         Self {
@@ -150,7 +149,7 @@ impl Scale {
         }
     }
 
-    /// A short run: a sixteenth of the memory, and few rounds.
+    /// A short run: a quarter of the memory, and few rounds.
     #[must_use]
     pub fn quick() -> Self {
         Self {

@@ -160,8 +160,8 @@ pub(super) fn cross<P: Peer>(frames: u64, scale: &Scale) -> Option<f64> {
     transfer::<P>(frames, 0, scale)
 }
 
-/// The same in a pool with little more frames than are in use. For each new frame, a random one of
-/// those in use is freed.
+/// As [`cross`], in a pool with few more frames than are in use. For each new frame, a random one
+/// of those in use is freed.
 pub(super) fn tight_pool<P: Peer>(scale: &Scale) -> Option<f64> {
     transfer::<P>(TIGHT_POOL, TIGHT_USED - RING, scale)
 }
@@ -195,7 +195,8 @@ fn transfer<P: Peer>(frames: u64, kept: usize, scale: &Scale) -> Option<f64> {
         } else {
             let mut taken = 0;
             while let Some(frame) = ring.take(taken) {
-                // SAFETY: the other side allocated it and sent it once, and the ring returns it once.
+                // SAFETY: the other side allocated it and sent it once, and the ring returns it
+                // once.
                 unsafe { free::<0, _>(&mut worker, frame) };
                 taken += 1;
             }

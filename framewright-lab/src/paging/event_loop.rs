@@ -101,10 +101,9 @@ pub(super) struct EventLoop<'d, 'k, 'm> {
     pub(super) unusable: &'d dyn Fn() -> u64,
 }
 
-/// Cycles between two checks, of programs for kernel work and of kernel work for programs: about 1
-/// ms.
+/// Maximum time of programs between two checks for kernel work, in cycles: about 1 ms.
 const SLICE: u64 = 2_500_000;
-/// Maximum sleep of an idle CPU in cycles; events wake it earlier.
+/// Sleep of a CPU whose threads have all ended, in cycles. Events wake it earlier.
 const NAP: u64 = 25_000_000;
 
 /// The next thread among those that can continue: the one with the longest wait for an access, or
@@ -133,7 +132,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
             if self.cpu_context.do_kernel_work(cpu) {
                 kernel += cpu.now() - began;
             }
-            // Programs get as much time as the kernel had.
+            // Programs get as much time as the kernel work took, within limits.
             let until = cpu.now() + SLICE.min(kernel.max(SLICE / 10));
             kernel = 0;
             self.run_programs(cpu, until)?;

@@ -25,7 +25,7 @@ pub(crate) struct Outcome {
     pub(crate) system: f64,
     /// The longest wait of a program for a page, in nanoseconds.
     pub(crate) stall: f64,
-    /// The longest time of a store request, in nanoseconds.
+    /// The longest time of a request to the storage device, in nanoseconds.
     pub(crate) device: f64,
     /// Pauses of reclaim that ended before their condition was met, by kind.
     pub(crate) expired: [u64; Throttle::COUNT],
@@ -51,7 +51,7 @@ pub(crate) struct Outcome {
     pub(crate) coalesced: u64,
     /// Maximum number of frames that were unmapped and waited for a flush.
     pub(crate) unflushed: u64,
-    /// Pages that were written to the store.
+    /// Pages that were written to the storage device.
     pub(crate) written: u64,
     /// Page faults.
     pub(crate) faults: u64,

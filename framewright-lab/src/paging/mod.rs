@@ -1,4 +1,5 @@
-//! Workloads whose file pages do not fit in memory. They measure reclaim and the cost of its TLB flushes.
+//! Workloads whose file pages do not fit in memory. They measure reclaim and the cost of its TLB
+//! flushes.
 //!
 //! A [`Paging`] is a workload, a machine, and its memory. Every side of a comparison has a machine
 //! of its own for every seed, with a page cache from which the library reclaims. Each CPU of the

@@ -1,11 +1,12 @@
 //! The timeline of a run: its progress and end, and results hour by hour.
 //!
 //! An *hour* is the time for a twenty-fourth of a day's pages or, without days, of the whole work.
-//! It ends after a number of pages read into memory: all hours have the same amount of work.
+//! It ends after a fixed number of pages was read into memory, so all hours have the same amount of
+//! work.
 
 use std::cell::{Cell, RefCell};
 
-/// Parts in which progress is reported.
+/// Hours of a day or, without days, of the whole work. Progress is reported after each.
 pub(super) const HOURS: u64 = 24;
 
 /// The results of an hour.

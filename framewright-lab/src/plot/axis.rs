@@ -49,8 +49,8 @@ impl Span {
         Self { scale, least, most, ticks }
     }
 
-    /// A vertical axis: from zero, or the tick below the smallest value, to the tick above all
-    /// values.
+    /// A vertical axis: from zero (if logarithmic, from the tick below the smallest value) to the
+    /// tick above all values.
     pub(super) fn upwards(values: impl Iterator<Item = f64>, scale: Scale) -> Self {
         let extremes = extremes(values);
         let ticks = match (scale.base(), extremes) {
@@ -114,7 +114,7 @@ fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     })
 }
 
-/// The label of a power of ten.
+/// The label of a single value, in a format of its own.
 pub(super) fn alone(value: f64) -> String {
     Figures::of(&[value]).write(value)
 }

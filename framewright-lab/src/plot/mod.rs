@@ -3,7 +3,7 @@
 //! A [`Plot`] is a title and panels below one another; a [`Panel`] is two axes and labelled lines.
 //! Lines differ in colour (also for colour-blind readers), in the shape of their points (also in
 //! print), and have labels at their ends instead of a legend. Every line is narrower than those
-//! below it: coinciding lines are all visible.
+//! that are drawn before it, so that coinciding lines are all visible.
 //!
 //! | module   | job                                                     |
 //! |----------|---------------------------------------------------------|

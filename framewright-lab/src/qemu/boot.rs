@@ -52,7 +52,7 @@ pub(super) fn check_qemu_exists() -> Result<(), Error> {
 /// The system to boot.
 pub(super) struct System<'g> {
     pub(super) kernel: &'g Path,
-    /// The file system in memory.
+    /// The initial file system in memory (initramfs).
     pub(super) image: Option<&'g Path>,
     /// More options of QEMU.
     pub(super) more: Vec<String>,
@@ -240,8 +240,8 @@ struct Message {
     filenames: Vec<PathBuf>,
 }
 
-/// Builds the kernel if it is not up to date. Returns its path. The build includes the methods for
-/// comparison if a side uses them.
+/// Builds the kernel if it is not up to date. Returns its path. If a side uses methods that exist
+/// only for comparison, the build has the feature `compare`.
 pub(super) fn kernel(sides: &[Side]) -> Result<PathBuf, Error> {
     let mut settings = sides.iter().flat_map(|side| &side.settings);
     let compares = settings.any(|(path, value)| needs_compare(path, value));
@@ -286,7 +286,7 @@ fn cargo(sources: &str, what: &[&str], flags: Option<&str>) -> Result<PathBuf, E
         return Err(not_built(&String::from_utf8_lossy(&output.stderr)));
     }
     built(&String::from_utf8_lossy(&output.stdout))
-        .ok_or_else(|| not_built("cargo does not name its file"))
+        .ok_or_else(|| not_built("cargo did not report the built file"))
 }
 
 fn not_built(why: &str) -> Error {

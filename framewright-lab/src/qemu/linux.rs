@@ -1,5 +1,6 @@
-//! Linux, to compare the kernel with: a distribution's own kernel, booted on the same emulated machine, with
-//! a static program (`linux/init`) that runs the same workload by system calls.
+//! Linux, for comparison with the kernel of `kernel/`: a distribution's own kernel, booted on the
+//! same emulated machine, with a static program (`linux/init`) that runs the same workload by
+//! system calls.
 //!
 //! If that is impossible (no package, no toolchain for static programs), the result is a
 //! [`Skipped`] with the reason, and the run continues without Linux.
@@ -58,7 +59,7 @@ impl Linux {
         Ok(Self { kernel: package.kernel, image })
     }
 
-    /// Runs the boot of `work` that counts instructions, or the only one. With `counter`,
+    /// Runs the boot of `work` that counts instructions, or else its first boot. With `counter`,
     /// instructions are also counted by group.
     pub(super) fn run(
         &self,
@@ -116,7 +117,7 @@ const DISK: &str = "2M";
 /// A regular file that all users may execute.
 const MODE: u32 = 0o100_755;
 
-/// Makes the archive, with a disk for the kernel of `disk_for`.
+/// Makes the initramfs, a cpio archive, with a disk for the kernel of `disk_for`.
 fn make(init: &Path, disk_for: Option<&Package>) -> Result<NamedTempFile, Skipped> {
     let failed = |error| Skipped(format!("its file system cannot be written: {error}"));
     let mut files = vec![("init", read(init)?)];
@@ -143,7 +144,8 @@ fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
     all
 }
 
-/// Adds a file: a header of hexadecimal numbers, its name, its contents, both padded to four bytes.
+/// Adds a file in the format `newc`: a header of hexadecimal numbers, its name, its contents, both
+/// padded to four bytes.
 fn add(all: &mut Vec<u8>, number: u32, mode: u32, name: &str, contents: &[u8]) {
     let (length, name_length) = (contents.len() as u32, name.len() as u32 + 1);
     let header = [number, mode, 0, 0, 1, 0, length, 0, 0, 0, 0, name_length, 0];
@@ -178,7 +180,7 @@ impl Package {
         })?;
         find(unpacked, name)
             .filter(|path| path.file_name().is_some_and(|found| found == name))
-            .ok_or_else(|| Skipped(format!("its package has no module {name}, uncompressed")))
+            .ok_or_else(|| Skipped(format!("its package has no uncompressed module {name}")))
     }
 }
 

@@ -48,8 +48,8 @@ pub struct BesideLinux {
     pub kernel: Option<PathBuf>,
 }
 
-/// Builds the kernel and boots it, for each side in turn, then the Linux of `beside`. `tell` gets the
-/// finished and the total amount of work, in thousandths.
+/// Builds the kernel and boots it, for each side in turn, then the Linux of `beside`. `tell` gets
+/// the finished and the total amount of work, in thousandths.
 ///
 /// # Errors
 ///

@@ -3,8 +3,7 @@
 //!
 //! During the recording, one thread for each CPU does as little as possible: it copies a page,
 //! counts its events, and compresses it. The conversion to text follows after the recording.
-//! Threads poll their buffers at fixed intervals: neither the kernel nor the end of the recording
-//! has to wake them.
+//! Threads poll their buffers at fixed intervals, so that nothing has to wake them.
 
 use std::{
     collections::HashMap,
@@ -33,7 +32,7 @@ use super::{
     text,
 };
 
-/// Good compression, several times faster than the conversion to text.
+/// Level of zstd: good compression, several times faster than the conversion to text.
 const LEVEL: i32 = 3;
 /// Approximate size of a piece for the compressor.
 const PIECE: usize = 256 << 10;
@@ -189,7 +188,7 @@ pub struct Tally {
     pub events: u64,
     /// Bytes read from the kernel so far.
     pub bytes: u64,
-    /// A reader failed: the caller ends the recording, which returns the error.
+    /// A reader failed. The caller must end the recording; this returns the error.
     pub failed: bool,
 }
 
@@ -276,7 +275,7 @@ impl ReaderThreads {
 }
 
 impl Drop for ReaderThreads {
-    /// Closes all files of the kernel.
+    /// Ends the readers, which closes all files of the kernel.
     fn drop(&mut self) {
         self.end().for_each(drop);
     }

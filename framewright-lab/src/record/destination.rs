@@ -97,8 +97,8 @@ impl Destination {
     /// Claims `NAME.txt.zst`, `NAME.before` and `NAME.after`. `name` may already end in `.txt.zst`.
     ///
     /// # Errors
-    /// One of the files exists and may not be replaced (`force`), or cannot be; another recording
-    /// is being written there; or the folder is not writable.
+    /// One of the files exists and `force` is false, or it cannot be replaced; another recording is
+    /// being written there; or the folder is not writable.
     pub fn claim(name: &Path, force: bool) -> Result<Self, RecordError> {
         let name = stem(name)?;
         for ending in [TEXT, BEFORE, AFTER] {
@@ -129,7 +129,7 @@ impl Destination {
         &mut self.part
     }
 
-    /// Gives the files their names.
+    /// Writes the tables, and renames all files to their final names.
     pub(super) fn finish(mut self, before: &str, after: &str) -> Result<(), RecordError> {
         let part = self.part_path();
         let fail = |reason| RecordError::output(&part, &reason);
@@ -267,7 +267,7 @@ fn remove_abandoned(path: &Path) -> Result<(), RecordError> {
     };
     let about = file.metadata().map_err(fail)?;
     if !about.is_file() {
-        return refuse("there and no regular file");
+        return refuse("no regular file");
     }
     if about.nlink() > 1 {
         return refuse("a file that has another name, too");
@@ -374,7 +374,7 @@ mod tests {
                 assert!(error.contains("a.txt.zst.part") && error.contains(hint), "{error}");
             }
             assert_eq!(fs::read(&precious).unwrap(), b"precious");
-            assert!(fs::symlink_metadata(&part).is_ok(), "left where it was");
+            assert!(fs::symlink_metadata(&part).is_ok(), "the partial file was removed");
             fs::remove_file(&part).unwrap();
         };
         fs::hard_link(&precious, &part).unwrap();

@@ -20,11 +20,11 @@ use super::{
     page::{Layout, Page},
 };
 
-/// A fast level: compression runs at the same time as the recorded work. Small spools leave more
-/// page cache to that work.
+/// A fast level of zstd, because compression runs at the same time as the recorded work. Small
+/// spools leave more page cache to that work.
 const LEVEL: i32 = 1;
 
-/// A spool that is being written.
+/// A spool (a temporary file for the pages of a CPU) that is being written.
 pub(super) struct SpoolWriter(Encoder<'static, File>);
 
 impl SpoolWriter {

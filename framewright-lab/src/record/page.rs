@@ -144,7 +144,8 @@ impl Page {
     }
 }
 
-/// The bit fields of a record's header: compilers put the first one at the low end.
+/// The bit fields of a record's header. Compilers put the first field into the low bits if the
+/// machine is little-endian, and into the high bits otherwise.
 #[inline]
 fn split(header: u32) -> (u32, u64) {
     if cfg!(target_endian = "little") {

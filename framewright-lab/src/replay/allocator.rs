@@ -32,8 +32,8 @@ pub(super) trait Allocator {
     /// Brings a pageblock into its state at the start. Returns its frames in use as blocks.
     fn place(&mut self, block: &PageblockMap) -> Vec<Self::Block>;
 
-    /// Frees blocks of a zone to a CPU's lists; to the zone, if the lists cannot hold them. Called after every
-    /// [`place`](Self::place).
+    /// Frees blocks of a zone to a CPU's lists; to the zone, if the lists cannot hold them. Called
+    /// after every [`place`](Self::place).
     fn fill(&mut self, cpu: u16, zone: &ZonePlan, blocks: Vec<Self::Block>);
 
     /// The state of memory.

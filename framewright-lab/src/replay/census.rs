@@ -2,8 +2,8 @@
 //! block that replaces it in the replay.
 //!
 //! The first event that names a frame determines its state at the start. If the frame is freed, it
-//! was in use. If it is allocated before it leaves the zone, or drained, it was on the lists of
-//! that CPU. If it leaves the zone, it was free.
+//! was in use. If it is allocated or drained, and no earlier event reports that it left the zone,
+//! it was on the lists of that CPU. If it leaves the zone, it was free.
 //!
 //! Recorded blocks are aligned powers of two, so any two of them nest or are disjoint. A block
 //! beyond the library's largest order is stored as several blocks.
@@ -21,7 +21,7 @@ use crate::trace::{Event, Record};
 /// The state at the start, as far as the recording shows it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Census {
-    /// The pageblocks in it, by number.
+    /// The recorded pageblocks, by number.
     pub(super) pageblocks: HashMap<u64, Recorded>,
     /// Blocks on CPU lists, in the order in which they left the lists.
     pub(super) held: Vec<Held>,

@@ -121,8 +121,8 @@ impl<'s, A: Allocator> Engine<'s, A> {
         }
     }
 
-    /// The highest zone for a recorded allocation: the highest that the caller could use, but not
-    /// above the zone that the kernel used.
+    /// The highest zone for a recorded allocation: the highest that the caller could use or, if the
+    /// kernel passed over higher zones of the node, the zone that the kernel used.
     fn highest(&self, pfn: u64, gfp: GfpFlags) -> ZoneKind {
         let zones = &self.plan.zones;
         let (zone, highest) = (&zones[self.plan.zone_of(pfn)], highest(gfp));

@@ -37,8 +37,8 @@ pub struct KernelActivity {
     pub zone_locked_direct: u64,
     /// Frames of both.
     pub zone_locked_frames: u64,
-    /// Runs of `mm_page_alloc_zone_locked` on this CPU: each is at least one acquisition of the zone
-    /// lock, because the allocation that caused it follows.
+    /// Runs of `mm_page_alloc_zone_locked` on this CPU: each is at least one acquisition of the
+    /// zone lock, because the allocation that caused it follows.
     pub refill_runs: u64,
     /// `mm_page_pcpu_drain`.
     pub pcpu_drain: u64,
@@ -176,25 +176,25 @@ pub type Blocks = [u64; SHOWN_ORDERS];
 pub struct FreeMemory {
     /// Free blocks by order.
     pub blocks: Blocks,
-    /// The same by migratetype, for the types that requests may name.
+    /// Free blocks by migratetype and order, for the types that requests may name.
     pub by_type: BTreeMap<&'static str, Blocks>,
 }
 
 /// Free memory of one zone, or of all, at the start and the end of the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FreeReport {
-    /// The replay's at the start.
+    /// Free memory of the replay at the start.
     pub start: FreeMemory,
-    /// The replay's at the end.
+    /// Free memory of the replay at the end.
     pub end: FreeMemory,
-    /// The kernel's at the start, if there is a snapshot with buddyinfo.
+    /// Free memory of the kernel at the start, if there is a snapshot with buddyinfo.
     pub kernel_start: Option<FreeMemory>,
-    /// The kernel's at the end, if there is such a snapshot of the end.
+    /// Free memory of the kernel at the end, if there is such a snapshot of the end.
     pub kernel_end: Option<FreeMemory>,
 }
 
 impl FreeMemory {
-    /// The replay's.
+    /// Free memory of the replay.
     pub(super) fn ours(counts: &BlockCounts) -> Self {
         let by_type =
             MigrateType::REQUESTABLE.map(|of| (of.name(), fold(&counts.free[of as usize])));
@@ -206,7 +206,7 @@ impl FreeMemory {
         Self { blocks: fold(blocks), by_type: BTreeMap::new() }
     }
 
-    /// The kernel's in one zone; `None` if the snapshot has no buddyinfo of it.
+    /// Free memory of the kernel in one zone; `None` if the snapshot has no buddyinfo of it.
     pub(super) fn of_zone(zone: &Zone) -> Option<Self> {
         let of = |name: &str| zone.types.iter().find(|lists| lists.name == name);
         let by_type = MigrateType::REQUESTABLE.map(|migratetype| {

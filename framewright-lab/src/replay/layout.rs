@@ -23,8 +23,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Places as many of the `wanted` blocks (counts by order) as fit between the frames in `taken`,
-    /// and subtracts them from `wanted`. At least one frame is not free afterwards.
+    /// Places as many of the `wanted` blocks (counts by order) as fit between the frames in
+    /// `taken`, and subtracts them from `wanted`. At least one frame is not free afterwards.
     pub(super) fn place(&mut self, wanted: &mut [u64; SMALL_ORDERS], taken: &Map) {
         // The largest first: the gaps between them are used for small ones.
         for order in (0..SMALL_ORDERS).rev() {
@@ -141,7 +141,8 @@ fn min_free(zones: &[&Zone]) -> u64 {
     shares.max().unwrap_or(0)
 }
 
-/// The watermark scale in 1/10000 of a zone; `None` if a quarter of min determined the distance.
+/// The watermark scale in 1/10000 of a zone; `None` if the distance from min to low is a quarter of
+/// min in every zone.
 fn scale(zones: &[&Zone]) -> Option<u32> {
     let by_scale = zones.iter().filter(|zone| zone.low.saturating_sub(zone.min) > zone.min / 4);
     let zone = by_scale.max_by_key(|zone| zone.managed)?;

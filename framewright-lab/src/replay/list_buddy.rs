@@ -140,7 +140,8 @@ impl Zone {
         pfn - self.base
     }
 
-    /// Makes the parts of a pageblock free or used, as in its layout; holes stay out.
+    /// Makes the parts of a pageblock free or used, as in its layout. The allocator does not get
+    /// the holes.
     fn place(
         &self,
         layout: &Layout,

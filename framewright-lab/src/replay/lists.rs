@@ -1,10 +1,10 @@
 //! Brings a machine into the state at the start of the recording, with CPU lists as the kernel had
 //! them.
 //!
-//! All frames that are neither free nor holes in the map are allocated, block by block, and become
-//! the stand-ins. Then each CPU frees as many stand-ins onto its lists as the kernel had there. The
-//! recording names most of these blocks, because they leave the lists later; neighbours represent
-//! the others.
+//! All frames that are neither free nor holes in the map are allocated, block by block. They become
+//! the *stand-ins* for the blocks from before the recording. Then each CPU frees as many stand-ins
+//! onto its lists as the kernel had there. The recording names most of these blocks, because they
+//! leave the lists later; neighbours represent the others.
 
 use framewright::{Block, CpuId, MigrateType, Order, Pfn, Request, ZoneId, observe::CpuStats};
 
@@ -30,7 +30,7 @@ use crate::{
 const NEIGHBOURS: u8 = 6;
 /// Frames between two checks of the lists' limit: the minimum of a refill.
 const LOOK_EVERY: usize = 63;
-/// Number of times that a block is freed onto CPU lists.
+/// Maximum number of times that a block is freed onto CPU lists.
 const OFFERS: usize = 4;
 
 /// Raises the limit of a CPU's lists for a zone to that of the kernel's lists. The limit adapts to
@@ -105,7 +105,8 @@ fn to_frames<A: Allocator>(machine: &mut A, block: A::Block, frames: &mut Vec<A:
 /// Frees blocks to a CPU's lists. Blocks that do not stay there are free in the zone.
 ///
 /// Lists above their limit give blocks back to the zone. These are allocated and freed again, until
-/// hardly any block goes back, or the lists can hold no more: they may be smaller than those of the kernel.
+/// hardly any block goes back, or the lists can hold no more: they may be smaller than those of the
+/// kernel.
 pub(super) fn fill<'m>(
     machine: &mut Machine<'_, 'm>,
     cpu: u16,

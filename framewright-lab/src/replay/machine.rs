@@ -52,7 +52,7 @@ impl<'a, 'm> Machine<'a, 'm> {
         self.memory.managed() - self.memory.free() - self.memory.held_by_cpus()
     }
 
-    /// The zone for a planned one.
+    /// The zone of the memory that corresponds to a planned zone.
     pub(super) fn id_of(&self, zone: &ZonePlan) -> Option<ZoneId> {
         let mut zones = self.memory.zones();
         zones.find(|of| (of.node, of.kind) == (zone.node, zone.kind)).map(|of| of.id)

@@ -77,7 +77,7 @@ pub(super) fn map_zone(
 fn spread(plan: &TypePlan, named: &[u64], census: &Census) -> Vec<Used> {
     let taken = |number: u64| census.pageblocks.get(&number).map(|recorded| recorded.taken);
     let mut blocks = Vec::new();
-    // If the free blocks do not fit between all frames in use, these are ignored.
+    // If the free blocks do not fit between all frames in use, these frames are ignored.
     for taken in [&taken as &dyn Fn(u64) -> Option<Map>, &|_| None] {
         let mut named = named.iter().copied();
         let empty = |_| Used { layout: Layout::default(), recorded: named.next() };
@@ -101,7 +101,8 @@ fn place(plan: &TypePlan, blocks: &mut [Used], taken: &dyn Fn(u64) -> Option<Map
         }
         used.layout.place(&mut wanted, &taken(used));
     }
-    // Blocks that did not fit use the remaining space and, as a last resort, frames that were in use.
+    // Blocks that did not fit use the remaining space and, as a last resort, frames that were in
+    // use.
     for used in &mut *blocks {
         used.layout.place(&mut wanted, &taken(used));
     }
@@ -135,7 +136,7 @@ fn punch_holes(plan: &ZonePlan, used: &mut [Vec<Used>; TYPES]) {
     }
 }
 
-/// Two buddies, or a pageblock without one at the edge of a zone.
+/// The state of two pageblocks that are buddies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unit {
     /// Free.
@@ -217,7 +218,7 @@ fn units(plan: &ZonePlan, count: u64) -> impl Iterator<Item = Unit> {
 /// The share of `blocks` at place `number` of `places`, distributed evenly.
 fn share(blocks: u64, number: u64, places: u64) -> u64 {
     let until = |n: u64| u128::from(blocks) * u128::from(n) / u128::from(places);
-    // Not more than `blocks`.
+    // The share is at most `blocks`, so it fits.
     (until(number + 1) - until(number)) as u64
 }
 
@@ -277,7 +278,11 @@ Node 0, zone   DMA32            1            5
         let (plan, map) = zone(TABLES, &Census::default());
         assert_eq!((plan.pageblocks, plan.managed), (6, 2816));
         let numbers: Vec<u64> = map.iter().map(|block| block.number).collect();
-        assert_eq!(numbers, [2, 3, 4, 5, 6, 14], "the last at the end of the zone");
+        assert_eq!(
+            numbers,
+            [2, 3, 4, 5, 6, 14],
+            "the last pageblock is not at the end of the zone"
+        );
         let free: Vec<u64> =
             map.iter().filter(|block| block.used.is_none()).map(|block| block.number).collect();
         assert_eq!(free.len(), 3);
@@ -287,7 +292,7 @@ Node 0, zone   DMA32            1            5
         );
         let frames: u64 = ranges(&map).iter().map(|range| range.frames()).sum();
         assert_eq!(frames, 2816, "unmanaged frames are not holes");
-        assert_eq!(ranges(&map).len(), 3, "in one piece: {:?}", ranges(&map));
+        assert_eq!(ranges(&map).len(), 3, "the hole is not in one piece: {:?}", ranges(&map));
     }
 
     #[test]

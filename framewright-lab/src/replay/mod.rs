@@ -12,10 +12,10 @@
 //! * **Frees without a recorded allocation.** The machine was running before the recording started,
 //!   so up to half of the frees belong to earlier allocations. Such a free is replaced by the free
 //!   of a *stand-in*: a block of the same order from memory that was in use at the start.
-//! * **The start.** With a snapshot, the replay starts with memory in the state of the snapshot: the
-//!   same zones with the same reserves, as many frames in use and on CPU lists, and the same free
-//!   blocks by zone, migratetype and order, so fragmentation starts as in the kernel. Without a
-//!   snapshot, a [survey](Survey) of the recording computes the necessary memory.
+//! * **The start.** With a snapshot, the replay starts with memory in the state of the snapshot:
+//!   the same zones with the same reserves, as many frames in use and on CPU lists, and the same
+//!   free blocks by zone, migratetype and order, so fragmentation starts as in the kernel. Without
+//!   a snapshot, a [survey](Survey) of the recording computes the necessary memory.
 //! * **Zones.** A recorded frame number determines the zone that the kernel used. The replay
 //!   allocates from the same zone.
 //! * **Unrecorded frees.** If the kernel allocates a frame that is still allocated by the events so

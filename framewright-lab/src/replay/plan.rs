@@ -285,7 +285,7 @@ impl ZonePlan {
 }
 
 impl ListsPlan {
-    /// Frames on them without known blocks.
+    /// Frames on the lists that belong to no known block.
     pub(super) fn unknown(&self) -> u64 {
         self.count - self.known_frames
     }

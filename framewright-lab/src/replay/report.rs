@@ -31,7 +31,7 @@ pub struct ReplayReport {
     pub total: Activity,
     /// The activity of the kernel, over all CPUs.
     pub kernel_total: KernelActivity,
-    /// Both, for each CPU.
+    /// The activity of the library and of the kernel, for each CPU.
     pub cpus: Vec<CpuReport>,
     /// Free memory at the start and at the end, over all zones.
     pub free: FreeReport,
@@ -97,13 +97,13 @@ pub struct ZoneReport {
 /// Frames on the CPU lists of a zone, at the start and the end of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HeldReport {
-    /// The replay's at the start.
+    /// Frames on the replay's lists at the start.
     pub start: u64,
-    /// The replay's at the end.
+    /// Frames on the replay's lists at the end.
     pub end: u64,
-    /// The kernel's at the start, if there is a snapshot.
+    /// Frames on the kernel's lists at the start, if there is a snapshot.
     pub kernel_start: Option<u64>,
-    /// The kernel's at the end, if there is a snapshot of the end.
+    /// Frames on the kernel's lists at the end, if there is a snapshot of the end.
     pub kernel_end: Option<u64>,
 }
 
@@ -201,7 +201,7 @@ pub struct Activity {
     pub zone_lock_frames: u64,
     /// Pageblocks claimed for another migratetype.
     pub claims: u64,
-    /// Times frames were stolen from a pageblock of another migratetype.
+    /// Number of times that frames were stolen from a pageblock of another migratetype.
     pub steals: u64,
     /// Requests that entered the slow path.
     pub slow_paths: u64,
@@ -259,7 +259,7 @@ pub struct Sample {
     pub seconds: f64,
     /// Frames in use.
     pub in_use: u64,
-    /// Free frames in the zone.
+    /// Free frames of all zones.
     pub free: u64,
     /// Frames on CPU lists.
     pub held_by_cpus: u64,

@@ -306,7 +306,7 @@ mod tests {
             let mut orders: Vec<u8> =
                 take(&mut stand_ins, machine, 0, ORDER_3).iter().map(|block| block.1).collect();
             orders.sort_unstable();
-            assert_eq!(orders, [3], "another place of that size will do");
+            assert_eq!(orders, [3], "no block of that size was taken from another place");
             let rest: u64 = (0..512)
                 .flat_map(|_| take(&mut stand_ins, machine, 5 << 9, ORDER_3))
                 .map(|(_, order)| 1 << order)

@@ -47,7 +47,7 @@ impl State {
         Self::of(&path.display().to_string(), &Snapshot::open(path)?)
     }
 
-    /// Reads the same from memory; messages name it `file`.
+    /// Reads the kernel's tables from memory; messages name them `file`.
     ///
     /// # Errors
     ///

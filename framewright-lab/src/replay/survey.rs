@@ -28,7 +28,8 @@ pub struct Survey {
     pub file: String,
     /// Events of every kind.
     pub events: u64,
-    /// CPUs: the highest number that appears, or that the header announces, plus one.
+    /// CPUs: the number that the header announces, or the highest number of a CPU plus one if that
+    /// is more.
     pub cpus: u16,
     /// Time of the first event, in nanoseconds of the recorded clock.
     pub first_nanos: u64,
@@ -36,7 +37,8 @@ pub struct Survey {
     pub last_nanos: u64,
     /// Events that the replay does not use, by name.
     pub others: BTreeMap<String, u64>,
-    /// Missing parts of the recording. The caller prints them.
+    /// Problems of the recording that are not errors: lost events, a cut file, lines out of order.
+    /// The caller prints them.
     pub warnings: Vec<Warning>,
     /// Frames with a recorded free and no recorded allocation.
     pub unseen_frames: u64,
@@ -56,7 +58,7 @@ impl Survey {
         Self::within((MOST_FRAMES / PAGEBLOCK) as usize, recording, progress)
     }
 
-    /// The same, for a recording with frames of at most `limit` pageblocks.
+    /// As [`Survey::of`], for a recording with frames of at most `limit` pageblocks.
     fn within(
         limit: usize,
         recording: &Recording,
@@ -166,8 +168,8 @@ impl Recording {
     /// it are read into memory.
     ///
     /// # Errors
-    /// The file cannot be read; a pipe or a device has more than `limit` bytes, is empty, or starts
-    /// with neither text nor zstd.
+    /// The file cannot be read; a pipe or a device has more than `limit` bytes, is empty, or does
+    /// not start with text or zstd.
     pub fn open(path: &Path, limit: u64) -> Result<Self, TraceError> {
         Ok(match read_stream(path, limit)? {
             None => Self(Source::File(path.to_path_buf())),

@@ -53,7 +53,7 @@ pub(super) fn before(snapshot: Option<&Snapshot>) -> Tables {
     Tables { before: snapshot.cloned(), after: None }
 }
 
-/// The plan of an empty recording on one CPU with a snapshot.
+/// The plan of a recording with one event on one CPU, with a snapshot.
 pub(super) fn plan(snapshot: &Snapshot) -> plan::Plan {
     let survey = Survey::of(&Script::default().alloc(0, 1, 0).recording(), &mut |_| {}).unwrap();
     plan::Plan::from_snapshot(snapshot, &survey).unwrap()

@@ -81,7 +81,8 @@ impl<'r> Comparison<'r> {
         table.row(cells);
     }
 
-    /// The name of a figure in tables. The unit of times is in the cells, because it is scaled there.
+    /// The name of a figure in tables. The unit of times is in the cells, because it is scaled
+    /// there.
     fn label<'n>(&self, name: &'n str) -> &'n str {
         let metric = self.judged.iter().chain(&self.beside).find_map(|run| run.metrics.get(name));
         match metric {
@@ -219,7 +220,7 @@ impl<O> Figure<O> {
         Self { name, unit, better: None, over: Over::Median, of }
     }
 
-    /// The same, with another way to combine several outcomes.
+    /// This figure, with another way to combine several outcomes.
     pub(crate) const fn over(mut self, over: Over) -> Self {
         self.over = over;
         self
@@ -246,8 +247,8 @@ pub(crate) fn metrics<O>(figures: &[Figure<O>], outcomes: &[O]) -> IndexMap<Stri
     figures.iter().filter_map(metric).collect()
 }
 
-/// A set of counters. The difference of two readings is an interval; the sum is that of several
-/// CPUs.
+/// A set of counters. The difference of two readings has the counts of the interval between them.
+/// Sums add the counters of several CPUs.
 macro_rules! counters {
     ($(#[$about:meta])* $vis:vis struct $set:ident; $($(#[$doc:meta])* $name:ident,)*) => {
         $(#[$about])*

@@ -54,7 +54,8 @@ impl Table {
         Self { inner }
     }
 
-    /// Limits lines to `width` characters, if that is possible by wrapping cells of these columns.
+    /// Limits lines to `width` characters, if that is possible by wrapping cells of the columns
+    /// `words`.
     #[must_use]
     pub fn within(mut self, width: usize, words: &[usize]) -> Self {
         let width = u16::try_from(width).unwrap_or(u16::MAX);
@@ -153,7 +154,8 @@ pub fn decimal(value: f64, decimals: usize) -> String {
     }
 }
 
-/// A time of `nanos` nanoseconds with three significant digits, in the largest unit that gives at least one.
+/// A time of `nanos` nanoseconds with three significant digits, in the largest unit that gives at
+/// least one.
 pub fn scaled_nanos(nanos: f64) -> String {
     let (value, unit) = scaled(nanos, &TIMES);
     format!("{value} {unit}")
@@ -162,8 +164,8 @@ pub fn scaled_nanos(nanos: f64) -> String {
 /// The units of time, in nanoseconds.
 const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
 
-/// `value` with three significant digits in the largest of `units` that gives at least one, and the name of
-/// that unit.
+/// `value` with three significant digits in the largest of `units` that gives at least one, and the
+/// name of that unit.
 pub fn scaled<'u>(value: f64, units: &[(f64, &'u str)]) -> (String, &'u str) {
     let fits = units.iter().find(|(unit, _)| value.abs() >= *unit).or(units.last());
     let &(unit, name) = fits.unwrap_or(&(1.0, ""));

@@ -1,11 +1,12 @@
 //! *bulk-free* (2018): selecting the blocks of a bulk free before taking the zone lock. Two
 //! parameters were fitted to published figures of one machine, `skx-2s-112`. The slowdown of caches
-//! and memory under load was fitted to the rate of page faults before the change. The share of selection in the
-//! kernel's instructions under the lock was fitted to the gain of the change. The model predicts
-//! the rates and gains of the other three machines, and the waiting time for the lock.
+//! and memory under load was fitted to the rate of page faults before the change. The share of
+//! selection in the kernel's instructions under the lock was fitted to the gain of the change. The
+//! model predicts the rates and gains of the other three machines, and the waiting time for the
+//! lock.
 //!
 //! The modelled gain of prefetching buddies is an upper bound. The descriptors of a frame and its
-//! buddy of order 0 are two lines of the same 128 bytes. Processors of both kinds fetch such pairs
+//! buddy of order 0 are two lines of the same 128 bytes. Broadwell and Skylake fetch such pairs
 //! from memory by themselves (the *adjacent-line prefetcher*), so the kernel's prefetch has a
 //! smaller effect there. The model has no such prefetcher, because its activity on a busy processor
 //! is not published.
@@ -52,7 +53,7 @@ const PREFETCH_SOURCE: &str =
 const PREFETCHED: [(&str, &str, f64); 2] =
     [("Broadwell, 2 sockets", "bdw-2s-88", 8.4), ("Skylake, 2 sockets", "skx-2s-112", 2.8)];
 
-/// The limitation of those figures.
+/// The limitation of the figures for prefetching.
 const PREFETCHER: &str = "\
 prefetching buddies gains at most this: the model has no adjacent-line prefetcher, which fetches the \
 buddy of a single frame by itself";

@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(agreements[..2], [Agreement::NotJudged; 2]);
         assert!(verdict.passed && verdict.checks.len() == 1);
         let (_, verdict) = judged(vec![fitted], false);
-        assert!(!verdict.passed, "nothing was judged: {verdict:?}");
+        assert!(!verdict.passed, "the verdict passed although no row was judged: {verdict:?}");
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub(super) fn column(design: fn(&Side) -> Column, tuning: Tuning, setting: (&str
 }
 
 impl Pair {
-    /// The same configuration with lists of the given sizes, if any.
+    /// This pair with lists of the given sizes, if any.
     pub(super) fn with_lists(mut self, sizes: Option<ListSizes>) -> Self {
         self.before = self.simulation.with_lists(&self.before, sizes);
         self.after = self.simulation.with_lists(&self.after, sizes);
@@ -219,7 +219,7 @@ fn ratio(run: &Run, part: &str, whole: &str) -> Option<Metric> {
     Some(Metric::once(value, Unit::Ratio, Some(Better::Lower)))
 }
 
-/// One run of many: medians.
+/// Combines runs into one, with the median of each figure.
 pub(super) fn over_seeds(runs: &[Run]) -> Option<Run> {
     let mut all = runs.first()?.clone();
     for (name, metric) in &mut all.metrics {

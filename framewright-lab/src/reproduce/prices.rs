@@ -1,5 +1,5 @@
-//! The origin of gains: each mechanism avoids an operation. The share of the gain that remains if
-//! this operation costs nothing has another cause.
+//! The operation costs that the gain of each mechanism (bulk free, high-order drains, compaction by
+//! index, flush batches) depends on.
 //!
 //! A mechanism saves time because it avoids a costly operation. If that operation costs nothing, no
 //! gain may be left: a remaining gain has another cause, and the model or the explanation is wrong.
@@ -290,7 +290,7 @@ fn both(runs: &[Run], metric: &str, nanos: f64) -> Result<Times, Error> {
 }
 
 fn missing(metric: &str) -> Error {
-    Error::broken(format_args!("no figure {metric}"))
+    Error::broken(format_args!("the run has no figure {metric}"))
 }
 
 #[cfg(test)]

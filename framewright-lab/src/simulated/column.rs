@@ -16,7 +16,7 @@ use std::fmt::Display;
 /// One column of a comparison.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Name of its column.
+    /// Its name.
     pub label: String,
     /// The allocator.
     pub design: Design,
@@ -67,7 +67,7 @@ impl Column {
         Error::broken(format_args!("{}, seed {seed}: {what}", self.label))
     }
 
-    /// The same with lists of other sizes, for a zone of `zone` frames used by `cpus` CPUs.
+    /// This column with lists of these sizes, for a zone of `zone` frames used by `cpus` CPUs.
     #[must_use]
     pub fn with_lists(mut self, sizes: ListSizes, zone: u64, cpus: u16) -> Self {
         let ListSizes { batch, high } = sizes;

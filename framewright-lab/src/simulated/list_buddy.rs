@@ -1,4 +1,4 @@
-//! A run of the classic design: a zone per node, of which a CPU tries that of its own node first.
+//! A run of the classic design, with a zone per node. A CPU tries the zone of its own node first.
 
 use framewright::{FrameRange, MigrateType, Order, Pfn, Request};
 use framewright_peers::Worker;
@@ -230,7 +230,7 @@ pub(crate) fn migratetype(of: MigrateType) -> list_buddy::MigrateType {
 /// The machine below a `ListBuddy` whose frames are in the memory of one node.
 pub(super) struct SimLists {
     machine: Shared,
-    /// The family of cache lines of this allocator.
+    /// The number of this allocator in the family of cache lines of descriptors.
     member: u32,
     take_instructions: u64,
     give_instructions: u64,
@@ -327,7 +327,8 @@ mod tests {
         machine::Spec,
     };
 
-    /// Processes on all CPUs touch 1024 frames and free them. Returns the counts of the zone lock.
+    /// Processes on all CPUs touch 1024 frames and free them. Returns the fingerprint of the run,
+    /// and the counts of the zone lock.
     fn bursts(bulk_free: BulkFree) -> (u64, LockStats) {
         let spec = Spec::uniform(16).unwrap();
         let machine = Machine::from(&spec);

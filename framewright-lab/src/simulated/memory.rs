@@ -11,7 +11,7 @@ use super::refused;
 use crate::Error;
 
 /// Runs `play` with a modelled machine of this description and seed, and with a memory on it.
-/// `play` can lend relief to the memory.
+/// `play` can lend reclaim and compaction to the memory, through `relief`.
 ///
 /// # Errors
 ///

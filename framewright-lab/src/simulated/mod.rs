@@ -21,7 +21,7 @@
 //! | `memory`     | a memory on a simulated machine                                 |
 //! | `stopwatch`  | start and end of the window, and the counters at these times    |
 //! | `world`      | a simulated CPU as the world of a workload                      |
-//! | [`scaling`]  | the same on machines with more and more CPUs                    |
+//! | [`scaling`]  | a workload on machines with increasing numbers of CPUs          |
 
 pub(crate) mod column;
 mod driver;
@@ -51,8 +51,8 @@ pub struct Simulation {
     pub work: Workload,
     /// The machine.
     pub spec: Spec,
-    /// Frames of memory, divided among nodes as the machine's own memory; `None`: all of its
-    /// memory.
+    /// Frames of memory, divided among nodes in the proportions of the machine's own memory;
+    /// `None`: all of its memory.
     pub frames: Option<u64>,
     /// The virtual time.
     pub plan: Plan,

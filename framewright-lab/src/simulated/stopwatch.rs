@@ -46,8 +46,8 @@ pub(super) struct Stopwatch<'s> {
     /// Checks the invariants that hold at any time.
     wrong: &'s dyn Fn() -> Result<(), String>,
     calls: Cell<u32>,
-    /// Cycles from the start to the end of the window. CPUs may pass either late, because waiting
-    /// CPUs do not check.
+    /// Cycles from the start to the end of the window. Both may be late, because waiting CPUs do
+    /// not check the time.
     length: u64,
     /// The start of the window; once it has started, its end.
     due: Cell<u64>,
@@ -73,7 +73,7 @@ impl<'s> Stopwatch<'s> {
         Self { machine, counters, counts, held, wrong, calls, length, due, phase, began, ended }
     }
 
-    /// The same with a regular check of `wrong`.
+    /// This stopwatch with a regular check of `wrong`.
     pub(super) fn checking(self, wrong: &'s dyn Fn() -> Result<(), String>) -> Self {
         Self { wrong, ..self }
     }
@@ -114,8 +114,8 @@ impl<'s> Stopwatch<'s> {
     }
 
     /// Lets other CPUs reach this time, and reads the counters, unless one of them already has.
-    /// That may take locks, and other CPUs may run meanwhile: the next phase therefore begins
-    /// first.
+    /// Reading the counters may take locks, and other CPUs may run meanwhile. The next phase
+    /// therefore begins before that.
     fn note(&self, now: u64) {
         if let Some(cpu) = self.machine.current() {
             cpu.step();

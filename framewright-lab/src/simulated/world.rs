@@ -180,7 +180,10 @@ mod tests {
                 cpu.work(if item < 25 { 10 } else { 1000 });
                 pipe.send(item).unwrap();
                 sent.set(sent.get() + 1);
-                assert!(sent.get() <= got.get() + 4, "three inside, one in hand");
+                assert!(
+                    sent.get() <= got.get() + 4,
+                    "more than three items in the pipe and one in transit"
+                );
             }
             pipe.close();
         });

@@ -73,7 +73,8 @@ impl fmt::Display for LineProblem {
     }
 }
 
-/// A missing part of a recording that can be used nevertheless. The caller prints it.
+/// A problem of a recording that can be used nevertheless: a missing part, or lines out of order.
+/// The caller prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
     /// The header announces more events than the file has.

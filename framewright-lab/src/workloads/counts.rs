@@ -13,7 +13,7 @@ counters! {
     pub(crate) struct Counts;
     /// Acquisitions of zone locks by allocations and frees.
     acquisitions,
-    /// Frames moved under them.
+    /// Frames moved under these locks.
     lock_frames,
     list_hits,
     requests,
@@ -93,9 +93,10 @@ pub(crate) struct CpuCounters {
     pub(crate) bytes: Count,
     /// Allocated frames whose heat was checked.
     pub(crate) checked: Count,
-    /// Those that were in the cache of the core.
+    /// Checked frames that were in the cache of the core.
     pub(crate) hot: Count,
-    /// Those that were in the cache that the cores of a socket share.
+    /// Checked frames that were in the cache of the core or in the one that the cores of a socket
+    /// share.
     pub(crate) warm: Count,
 }
 

@@ -54,7 +54,8 @@ impl LockCycles {
         percent(self.waiting, self.busy)
     }
 
-    /// Cycles of holding a zone lock per frame that is moved under it, if there are any.
+    /// Cycles for which zone locks are held, per frame that is moved under them; `None` if no frame
+    /// is moved.
     pub(crate) fn per_frame(self, counts: &Counts) -> Option<f64> {
         share(self.holding, counts.lock_frames)
     }

@@ -79,7 +79,7 @@ impl Hotness {
 }
 
 impl Heat {
-    /// Cold frames.
+    /// The heat of `frames` frames, all of them cold.
     pub(crate) fn new(caches: &Caches, frames: u64) -> Self {
         let clocks = |of: &[u16]| {
             let most = of.iter().max().map_or(0, |&most| usize::from(most) + 1);
@@ -172,8 +172,8 @@ impl CpuHeat<'_> {
         (hot, warm)
     }
 
-    /// Prefetches the word of a later frame, which is likely to be touched soon. With many simulated
-    /// CPUs, the words do not fit in the host's cache.
+    /// Prefetches the word of a later frame, which is likely to be touched soon. With many
+    /// simulated CPUs, the words do not fit in the host's cache.
     #[inline(always)]
     fn prefetch_ahead(&self, frame: u64) {
         if let Some(soon) = self.heat.frames.get((frame + NEIGHBOURS) as usize) {
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(heat.of_cpu(0).of(10, 1).hot, 1);
         heat.of_cpu(0).touch(23, 1);
         assert_eq!(heat.of_cpu(0).of(10, 1), Hotness { hot: 0, warm: 1 });
-        // Others of the socket evict it from the larger cache, too.
+        // Frames that another core of the socket touches evict it from the larger cache, too.
         heat.of_cpu(3).touch(30, 2);
         assert_eq!(heat.of_cpu(0).of(10, 1), Hotness::default());
     }
@@ -321,7 +321,7 @@ mod tests {
     fn a_frame_that_moves_between_cores_is_one_fill_of_the_socket() {
         let heat = heat();
         heat.of_cpu(0).touch(0, 1);
-        // Each time it is a fill of a core and none of the socket.
+        // Each touch is a fill of a core, but not of the socket.
         for cpu in [2, 0].repeat(10) {
             heat.of_cpu(cpu).touch(1, 1);
         }

@@ -1,7 +1,7 @@
 //! `kbuild`: compilers that fork, fault, write an object file, and exit.
 //!
-//! The allocator's side of eight kernel builds in parallel (`make -j 28` in each of eight groups,
-//! on 224 CPUs): every CPU runs one compiler after the other. Each of them
+//! This is the allocator's part of eight kernel builds in parallel (`make -j 28` in each of eight
+//! groups, on 224 CPUs): every CPU runs one compiler after the other. Each of them
 //!
 //! * *forks*: allocates the order-1 block of its top-level page table (two pages with page-table
 //!   isolation) and the tables below it. Mappings shared with the parent, the kernel stack and the
@@ -13,8 +13,8 @@
 //!   until a later compiler overwrites the file;
 //! * *exits*: frees its pages in gathered batches, then its page tables, then the order-1 block.
 //!
-//! The workload tests that last free. It follows a long series of frees on the CPU; a rule that
-//! drains the CPU's lists on such a free does so once per exit.
+//! The workload tests the free of the order-1 block. It follows a long series of frees on the CPU;
+//! a rule that drains the CPU's lists on such a free does so once per exit.
 //!
 //! Sizes and the time between faults scale the load; the pattern matters more. Compilers have the
 //! sizes of those of a kernel build, 4 to 48 MiB. The time between faults is a fifth of the
@@ -170,7 +170,7 @@ impl<'w, A: Allocator> Builder<'w, A> {
         Ok(())
     }
 
-    /// From exec to the end of the object file.
+    /// The life of the compiler from exec to the end of its object file.
     fn live<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
         cpu.perform(Task::Compute(READ_CYCLES * u64::from(self.work.headers)));
         for page in 0..self.size() {
@@ -198,13 +198,14 @@ impl<'w, A: Allocator> Builder<'w, A> {
         Ok(())
     }
 
-    /// Log-uniform: as many compilers between 4 and 8 MiB as between 24 and 48.
+    /// A random number of anonymous pages, log-uniformly distributed: as many compilers have
+    /// between 4 and 8 MiB as between 24 and 48.
     fn size(&mut self) -> u32 {
         let (least, most) = (f64::from(self.work.least_pages), f64::from(self.work.most_pages));
         (least * (most / least).powf(self.random.f64())) as u32
     }
 
-    /// Truncates the oldest object file if there are enough, and writes another.
+    /// Writes an object file; if the CPU has all its object files, truncates the oldest one first.
     fn write<W: World<A::Block>>(&mut self, cpu: &mut Cpu<'_, A, W>) -> Result<(), Stopped> {
         if self.objects.len() >= self.work.objects as usize {
             self.truncate(cpu)?;

@@ -18,6 +18,7 @@
 //! |----------------|----------------------------------------------------------------------|
 //! | `world`        | the interfaces to machines (time, work, contents) and allocators     |
 //! | `cpu`          | the context of a body: both interfaces, and counters                 |
+//! | `counts`       | counters of allocators, and of CPUs                                  |
 //! | `heat`         | cache heat: whether an allocated frame is still in a CPU's cache     |
 //! | `figures`      | counters and times to metrics, the same for all machines             |
 //! | [`page_fault`] | bursts of frames, allocated, then freed (will-it-scale's page_fault1) |
@@ -57,7 +58,8 @@ use page_fault::{Bursts, PageFault};
 use socket_pairs::{End, SocketPairs};
 use world::{Allocator, Message, Pipe, World};
 
-/// Names of the counts of pauses that ended before their condition was met, by kind ([`Throttle::ALL`]).
+/// Names of the counts of pauses that ended before their condition was met, by kind
+/// ([`Throttle::ALL`]).
 pub(crate) const EXPIRED: [&str; Throttle::COUNT] = [
     "pauses_expired_writeback",
     "pauses_expired_isolated",
@@ -72,7 +74,7 @@ pub(crate) use figures::{LockCycles, Window, run_of};
 /// One side of a comparison.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// Name of its column.
+    /// The name of its column in the comparison.
     pub label: String,
     /// Its tuning.
     pub tuning: Tuning,
@@ -86,7 +88,7 @@ impl Side {
         Self { label: label.into(), tuning: Tuning::default(), settings: IndexMap::new() }
     }
 
-    /// The same with a setting, which the result names.
+    /// This side with another setting, which the result names.
     ///
     /// # Panics
     ///
@@ -237,7 +239,7 @@ impl<'w, A: Allocator> Body<'w, A> {
         }
     }
 
-    /// Some work before the clock starts. Returns whether there is more of it.
+    /// Does some work before the clock starts. Returns whether more of it remains.
     pub(crate) fn age<W: World<A::Block>>(
         &mut self,
         cpu: &mut Cpu<'_, A, W>,

@@ -4,8 +4,9 @@
 //! maps 128 MiB, writes to each page in ascending order, unmaps everything, and starts over. Each
 //! CPU alternates between two phases:
 //!
-//! * *up*: it allocates 32,768 single movable frames, zeroed, and writes a different value into each.
-//!   Before every 512 of them it allocates a zeroed unmovable frame: the page table that maps them.
+//! * *up*: it allocates 32,768 single movable frames, zeroed, and writes a different value into
+//!   each. Before every 512 of them it allocates a zeroed unmovable frame: the page table that maps
+//!   them.
 //! * *down*: it verifies and frees the frames in the order in which they were mapped, or in random
 //!   order, in batches of 506, the number that Linux gathers for one flush. Then it frees the page
 //!   tables.
@@ -61,8 +62,8 @@ impl PageFault {
     }
 }
 
-/// Whole cycles that every CPU runs before the clock starts (*ageing*). The free lists of new memory
-/// are in address order. They lose this order with time, and so do the frames of a process.
+/// Whole cycles that every CPU runs before the clock starts (*ageing*). The free lists of new
+/// memory are in address order. They lose this order with time, and so do the frames of a process.
 const WHOLE_CYCLES: u64 = 1;
 /// During ageing, runs of this number of neighbouring pages are freed in random order. One such
 /// cycle affects the contention of the zone lock as much as some thirty cycles in which 112 CPUs

@@ -1,11 +1,12 @@
 //! `socket-pairs`: blocks with data, allocated on one CPU and freed on another.
 //!
-//! The allocator's side of lmbench's bw_unix with 16 pairs of processes: a writer puts 64 KiB at a
-//! time into a socket, a reader takes them out. Linux makes two buffers of each write. For these it
-//! allocates one block each of orders 3, 2 and 1, and about 1.1 of order 0, on the writer's CPU;
-//! they are freed on the reader's CPU. One CPU thus only allocates, at four orders, and the other
-//! only frees: its lists fill with the frames that the first CPU lacks. Frames move through the
-//! zone, and their speed determines whether a frame is still in a cache when it is written again.
+//! This is the allocator's part of lmbench's bw_unix with 16 pairs of processes: a writer puts 64
+//! KiB at a time into a socket, a reader takes them out. Linux makes two buffers of each write. For
+//! these it allocates one block each of orders 3, 2 and 1, and about 1.1 of order 0, on the
+//! writer's CPU; they are freed on the reader's CPU. One CPU thus only allocates, at four orders,
+//! and the other only frees: its lists fill with the frames that the first CPU lacks. Frames move
+//! through the zone, and their speed determines whether a frame is still in a cache when it is
+//! written again.
 //!
 //! The socket has a capacity of 208 KiB, three writes. Writers have even CPUs, their readers the
 //! next ones; pairs are distributed evenly over the machine. With fewer than 32 CPUs there are
@@ -54,7 +55,7 @@ impl SocketPairs {
         self.pairs.min(cpus / 2)
     }
 
-    /// The pair of a CPU, and whether it is the writer.
+    /// The pair of a CPU, and its role in the pair; `None` if the CPU is in no pair.
     pub(crate) fn role(&self, cpu: u16, cpus: u16) -> Option<(u16, Role)> {
         let pairs = self.pairs_on(cpus);
         let stride = (cpus / pairs.max(1)) & !1;
@@ -88,7 +89,7 @@ pub(crate) enum Role {
 const ORDERS: [u8; 4] = [3, 2, 1, 0];
 /// The maximum number of frames of a write.
 const MOST_FRAMES: u32 = 8 + 4 + 2 + 1 + 1;
-/// One write in this number has the second block of order 0.
+/// On average, one write in this number has a second block of order 0.
 const EXTRA_EVERY: u32 = 10;
 
 /// A CPU's end of a socket.

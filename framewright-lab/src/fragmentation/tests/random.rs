@@ -1,4 +1,5 @@
-//! Random machines and work, drawn anew in each run. A run prints its seed; `FRAMEWRIGHT_STRESS_SEED` repeats it.
+//! Random machines and work, drawn anew in each run. A run prints its seed;
+//! `FRAMEWRIGHT_STRESS_SEED` repeats it.
 
 use std::env;
 
@@ -6,10 +7,12 @@ use super::*;
 
 /// Runs of the experiment in one run of the test.
 const RUNS: u32 = 2;
-/// Operations per two frames of memory: blocks are replaced so often that the first placement has no effect any more.
+/// Operations per two frames of memory: blocks are replaced so often that the first placement has
+/// no effect any more.
 const OPERATIONS: u64 = 30;
 
-/// In less memory for each CPU, in fuller memory and in shorter runs the library can be behind.
+/// With less memory per CPU, in fuller memory and in shorter runs, the library can have fewer huge
+/// pages.
 #[test]
 fn after_long_churn_there_are_nearly_as_many_huge_pages_as_in_the_classic_design() {
     let seed = env::var("FRAMEWRIGHT_STRESS_SEED").ok();
@@ -40,7 +43,7 @@ fn after_long_churn_there_are_nearly_as_many_huge_pages_as_in_the_classic_design
         let [ours, theirs] =
             [0, 1].map(|run: usize| runs[run].metrics["order9_allocatable"].median);
         println!("{ours} huge pages, and {theirs} in the classic design, of {pageblocks}");
-        // The allowance of a hundredth is for few free huge pages.
+        // A hundredth of the pageblocks is allowed in addition, for runs with few free huge pages.
         assert!(ours >= 0.9 * theirs - 0.01 * pageblocks as f64);
     }
 }

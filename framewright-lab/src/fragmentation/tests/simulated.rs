@@ -88,8 +88,8 @@ fn a_simulated_machine_refuses_what_it_does_not_have() {
     );
 }
 
-/// The tests can fail: if a CPU frees its own blocks, the counts are those of `FreeBy::Same`; if a CPU waits for a block
-/// without letting others run, the run does not end.
+/// If a CPU freed its own blocks, the counts would be those of `FreeBy::Same`. If a CPU waited for
+/// a block without letting others run, the run would not end.
 #[test]
 fn simulated_cpus_free_the_blocks_of_others() {
     let counts_of = |free_by, threads| {

@@ -21,19 +21,19 @@ fn whole(fixture: &Fixture<'_, '_>, ended: Result<(), Failure>) {
 }
 
 /// Whether a page has no extra reference now.
-fn is_free(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>, frame: u32) -> bool {
+fn has_no_extra_reference(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>, frame: u32) -> bool {
     !is_held(fixture.kernel.state.seed, pfn(frame), cpu.now() / (HELD_NS / MOMENTS))
 }
 
 /// Waits until no page has an extra reference.
-fn until_all_are_free(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
-    while !fixture.all_frames().iter().all(|&frame| is_free(fixture, cpu, frame)) {
+fn until_no_extra_reference_is_left(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
+    while !fixture.all_frames().iter().all(|&frame| has_no_extra_reference(fixture, cpu, frame)) {
         cpu.sleep_until(cpu.now() + HELD_NS / MOMENTS);
     }
 }
 
 fn all_move(fixture: &Fixture<'_, '_>, cpu: Cpu<'_>) {
-    until_all_are_free(fixture, cpu);
+    until_no_extra_reference_is_left(fixture, cpu);
     let before = fixture.all_frames();
     let stayed = fixture.move_all(cpu);
     assert!(stayed.is_empty(), "{stayed:?}");
@@ -49,7 +49,7 @@ fn moved_pages_are_found_in_their_new_frames_and_on_their_lists() {
 fn a_page_with_an_extra_reference_does_not_move() {
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         let mut held = fixture.all_frames();
-        held.retain(|&frame| !is_free(fixture, cpu, frame));
+        held.retain(|&frame| !has_no_extra_reference(fixture, cpu, frame));
         assert!(!held.is_empty() && held.len() < 16, "{held:?}");
         assert_eq!(fixture.move_all(cpu), held);
         all_move(fixture, cpu);
@@ -67,7 +67,7 @@ fn pages_refused_after_the_copy_stay_and_the_others_move() {
         }
     };
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
-        until_all_are_free(fixture, cpu);
+        until_no_extra_reference_is_left(fixture, cpu);
         let mut refused = fixture.all_frames();
         refused.retain(|&frame| is_refused(frame));
         assert_eq!(fixture.move_all(cpu), refused);
@@ -97,7 +97,7 @@ fn pages_that_are_busy_for_a_moment_move() {
 fn a_panic_in_a_copy_leaves_all_pages_in_place_and_unlocked() {
     let before = RefCell::new(Vec::new());
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
-        until_all_are_free(fixture, cpu);
+        until_no_extra_reference_is_left(fixture, cpu);
         before.replace(fixture.all_frames());
         fixture.contents.left.set(u64::from(PAGES));
         fixture.move_all(cpu);
@@ -112,8 +112,8 @@ fn a_panic_in_a_copy_leaves_all_pages_in_place_and_unlocked() {
     play(Schedule::Clock, &nothing, moving, |_, _| (), check);
 }
 
-/// A migration that does not wait refuses such a page at once; otherwise the page is busy up to the
-/// last try.
+/// A migration that does not wait refuses a page under writeback at once. Otherwise the page is
+/// busy up to the last try.
 #[test]
 fn a_page_under_writeback_moves_after_it_was_written() {
     let [writing, tried, written] = [(); 3].map(|()| Signal::default());
@@ -131,7 +131,7 @@ fn a_page_under_writeback_moves_after_it_was_written() {
     };
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
         writing.wait(cpu);
-        until_all_are_free(fixture, cpu);
+        until_no_extra_reference_is_left(fixture, cpu);
         let mut fresh = fixture.frames_of(FRESH);
         assert!(fresh.iter().all(|&frame| fixture.kernel.state.frames.at(frame).is(WRITEBACK)));
         first.set(Some(pfn(fresh[0])));
@@ -197,7 +197,7 @@ fn releases_at(at_step: Step, owner: Owner) {
         }
     };
     let moving = |fixture: &Fixture<'_, '_>, cpu: Cpu<'_>| {
-        until_all_are_free(fixture, cpu);
+        until_no_extra_reference_is_left(fixture, cpu);
         let stayed = fixture.move_all(cpu);
         let expected = if stays { fixture.all_frames() } else { Vec::new() };
         assert_eq!(stayed, expected, "{at_step:?}, {owner:?}");
@@ -243,7 +243,7 @@ fn an_owner_may_release_pages_at_any_moment() {
     }
 }
 
-/// Another CPU compacts the same pageblock by scanning: it claims none of these pages.
+/// Another CPU tries to claim the pages during the migration, and gets none of them.
 #[test]
 fn a_page_claimed_by_another_cpu_stays_active() {
     let asked = Signal::default();

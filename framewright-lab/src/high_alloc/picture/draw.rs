@@ -1,4 +1,4 @@
-//! The page: titles, a legend, and a part per side.
+//! The whole picture: titles, a legend, and a part per side.
 
 use framewright::MigrateType;
 use indexmap::IndexMap;

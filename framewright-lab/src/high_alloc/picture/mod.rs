@@ -1,6 +1,6 @@
 //! A picture of memory. Two maps, with a cell per pageblock, show memory before and after the first
-//! pass. A strip for each pass shows memory over time, with a line per snapshot. Because the size of
-//! the picture is limited, a cell represents several neighbouring pageblocks in large memory.
+//! pass. A strip for each pass shows memory over time, with a line per snapshot. Because the size
+//! of the picture is limited, a cell represents several neighbouring pageblocks in large memory.
 
 mod draw;
 

@@ -6,7 +6,8 @@
 //!
 //! In the repository's kernel, the source lines of an address determine its group (`addr2line`, of
 //! binutils). If functions are inlined into one another, the outermost function of the library
-//! decides, or else the innermost of the kernel.
+//! decides, or else the innermost of the kernel. On Linux, the name of the function at an address
+//! determines the group.
 
 mod counter;
 
@@ -95,7 +96,7 @@ impl Place {
         }
     }
 
-    /// The kernel clears frames for the library.
+    /// Clearing is a group of its own, although the library calls the kernel to clear frames.
     fn group(&self) -> &'static str {
         let clearing = self.kernel.filter(|group| *group == CLEARING);
         clearing.or(self.library).or(self.kernel).unwrap_or(REST)
@@ -128,8 +129,8 @@ fn group_of_line(line: &str) -> Option<&'static str> {
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
 /// Groups, each with prefixes or parts of the names of its functions. The last group that matches
-/// counts. Checks of lists and charges of control groups are in no group: the repository's kernel
-/// has none.
+/// counts. Checks of lists and charges of control groups, which the repository's kernel does not
+/// have, count as statistics.
 const GROUPS: [(&str, &[&str]); 5] = [
     (CLEARING, &["clear_page"]),
     (
@@ -230,7 +231,7 @@ fn by_symbol(counts: &ByAddress, symbols: &str) -> ByGroup {
 
 fn group_of(name: &str) -> &'static str {
     let fits = |parts: &[&str]| parts.iter().any(|part| name.starts_with(part));
-    // Statistics have names of all kinds.
+    // Names of functions for statistics may contain the part anywhere.
     let is_statistics = |group: &str, parts: &[&str]| {
         group == STATISTICS && parts.iter().any(|part| name.contains(part))
     };

@@ -96,7 +96,7 @@ impl Field {
     }
 }
 
-/// A word.
+/// A word of a print format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Name(String),

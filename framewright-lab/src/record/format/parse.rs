@@ -329,7 +329,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `{1, "one"}, {2, "two"})`; an entry without a name ends the list.
+    /// `{1, "one"}, {2, "two"})`; an entry without a name, the end of the kernel's array, is
+    /// skipped.
     fn names(&mut self) -> Option<Names> {
         let mut names = Vec::new();
         loop {

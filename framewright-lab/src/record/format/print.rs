@@ -146,7 +146,7 @@ impl Conversion {
     }
 }
 
-/// Names of all bits that are set, and the other bits as a number.
+/// Appends the names of the set bits that have one, and the other set bits as a number.
 #[inline]
 fn flags(mut bits: i64, between: &str, names: &[(i64, String)], out: &mut Vec<u8>) {
     let start = out.len();

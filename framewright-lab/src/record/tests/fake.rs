@@ -21,7 +21,7 @@ pub(super) struct Fake {
 /// Access to it.
 struct Watched {
     log: Mutex<Vec<String>>,
-    /// This step fails with this error.
+    /// The step that fails, and its error.
     failing: Option<(String, io::ErrorKind)>,
     /// Contents of a new instance.
     template: PathBuf,
@@ -127,7 +127,7 @@ impl Fake {
         Kernel.make_folder(&self.folder.path().join("tracing/instances").join(name)).unwrap();
     }
 
-    /// Removes a file from new instances.
+    /// Removes a folder from the contents of new instances.
     pub(super) fn omit(&self, name: &str) {
         fs::remove_dir_all(self.files.template.join(name)).unwrap();
     }
@@ -140,7 +140,7 @@ impl Watched {
         fails.map_or(Ok(()), |(_, kind)| Err((*kind).into()))
     }
 
-    /// A name in the instance.
+    /// The path relative to the instance.
     fn short(&self, path: &Path) -> String {
         let mut parts = path.iter().skip_while(|part| *part != "instances").skip(2);
         let mut short = PathBuf::new();

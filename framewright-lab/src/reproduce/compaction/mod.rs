@@ -207,7 +207,7 @@ fn place(row: &Row) -> (bool, String, usize, usize) {
     )
 }
 
-/// Published figures: without repairs, with the second repair, with all repairs.
+/// Published figures: without repairs, with the first two repairs, with all repairs.
 const PUBLISHED: [(Flags, [[f64; 3]; 3]); 2] = [
     (Flags::Default, [[27.5, 26.4, 76.7], [45.5, 47.3, 86.2], [46.3, 48.1, 86.0]]),
     (Flags::Thp, [[19.2, 19.3, 66.3], [29.2, 32.2, 85.6], [32.8, 35.7, 83.5]]),
@@ -275,7 +275,7 @@ const ACHIEVED: [&str; 3] =
 /// the library does.
 const SCANNERS: [(&str, usize); 2] = [("all repairs", ALL), ("bulk_take=bulk", PACKED)];
 
-/// Goals of the index, in percent of the achievable share.
+/// Goals of `compact.method=index`, in percent of the achievable share.
 const LEAST: [(Flags, [f64; 3]); 2] =
     [(Flags::Default, [90.0, 90.0, 97.0]), (Flags::Thp, [80.0, 80.0, 97.0])];
 

@@ -28,7 +28,7 @@ const SLOWER: f64 = 13.0;
 /// requested from running kernels (6.12: 458).
 const FRAMES: u64 = 486 << 9;
 
-/// Settings, in this order.
+/// Number of settings. Those with names have the numbers below.
 pub(super) const SETTINGS: usize = 8;
 pub(super) const UNREPAIRED: usize = 0;
 pub(super) const ALL: usize = 4;
@@ -83,7 +83,7 @@ pub(super) enum Era {
 /// The settings of one side.
 fn side(setting: usize, era: Era) -> Side {
     let mut side = Side::new(LABELS[setting]);
-    // The published runs had no reserve, and only compaction is to be measured.
+    // The published runs had no huge-page reserve, and only compaction is to be measured.
     side.tuning.zone.huge_reserve = 0;
     if !matches!(setting, INDEX | PACKED) {
         // The kernels with these scanners took the smallest block first.

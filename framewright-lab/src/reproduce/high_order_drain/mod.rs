@@ -1,5 +1,5 @@
-//! *high-order-drain* (2023): a process exit frees one block of order 1. Before the change, that free
-//! drains the lists of its CPU.
+//! *high-order-drain* (2023): a process exit frees one block of order 1. Before the change, that
+//! free drains the lists of its CPU.
 //!
 //! | module     | job                                                    |
 //! |------------|--------------------------------------------------------|
@@ -204,7 +204,7 @@ fn shares(results: &Results) -> Option<String> {
     ))
 }
 
-/// The reason for drains.
+/// The reason for drains: the reuse of frames while a cache has them.
 fn reuse(results: &Results) -> Option<String> {
     let of = |subject| sides(results, "kbuild", KBUILD_MACHINE, subject, "hot_reuse_pct");
     let ((before, after), (auto, both)) = (of(LISTS)?, of(AUTO)?);

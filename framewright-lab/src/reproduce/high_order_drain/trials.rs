@@ -30,7 +30,7 @@ pub(super) const SUBJECTS: [&str; 5] = [LISTS, FRAMEWRIGHT, KERNELS, AUTO, FRAME
 
 /// The machine with as many CPUs as the kernels whose drains were counted.
 pub(super) const GUEST: &str = "uniform:4";
-/// Their memory: 1 GiB.
+/// The memory of these kernels: 1 GiB.
 const GUEST_FRAMES: u64 = 1 << 18;
 const GUEST_CPUS: u16 = 4;
 pub(super) const KBUILD_MACHINE: &str = "spr-2s-224";

@@ -23,7 +23,7 @@ use crate::{
 
 /// Bursts of the shorter run, and of the longer.
 const BURSTS: [u32; 2] = [1, 3];
-/// The order of frees: with random frees, batches are not neighbours.
+/// The order of frees. With random frees, the blocks of a batch are not neighbours.
 const FREE_ORDER: &str = "random";
 /// Number of reported steps.
 pub(super) const STEPS: usize = 2 * Subject::ALL.len();

@@ -4,6 +4,7 @@
 //! |----------------|----------------------------------------------------------------------|
 //! | this one       | published figures; figures to rows                                   |
 //! | `instructions` | instructions under the lock per frame taken, counted by callgrind    |
+//!
 //! The models of the published machines show the effect of instructions under the lock. Their cost
 //! of a frame that list-buddy takes is that of inlined code. Before the change, this cost is higher
 //! by the instructions of the calls.
@@ -246,7 +247,7 @@ fn worth(results: &Results) -> Option<String> {
 const LISTS: ListSizes = ListSizes { batch: 31, high: 186 };
 /// The two published machines.
 const MACHINES: [&str; 2] = ["skx-2s-112", "skx-4s-224"];
-/// The cost of a frame that list-buddy takes.
+/// The parameter for the cost of a frame that list-buddy takes.
 const PRICE: &str = "code.list_buddy_take";
 /// The parameters that the effect of instructions may depend on.
 const PARAMETERS: [&str; 3] = ["latency.loaded", "lock.handoff_line", "code.list_buddy_give"];
@@ -258,7 +259,7 @@ fn count() -> usize {
     MACHINES.len() + 1
 }
 
-/// Runs them all and fills their rows.
+/// Runs all pairs and fills their rows.
 fn run_machines(
     plan: &Plan,
     counts: &Counts,

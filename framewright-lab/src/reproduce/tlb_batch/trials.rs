@@ -32,7 +32,7 @@ pub(super) const THREADS: &str = "mmap-read-threads";
 /// The number of solid-state disks of the server in the trial [`stored`].
 pub(super) const DISKS: u32 = 24;
 
-/// Settings of every trial, in this order.
+/// Number of settings of every trial. The settings have the numbers below.
 pub(super) const SETTINGS: usize = 5;
 pub(super) const OFF: usize = 0;
 pub(super) const CLEAN_ONLY: usize = 1;
@@ -70,7 +70,8 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     /// The batch that Linux and the library compute for the memory of the published machines.
     const BATCH: Auto = Auto::Fixed(63);
     /// Memory, the amount to read, the distance between watermarks, and the batches of CPU lists.
-    /// The published machines had more memory; the kernels whose interrupts were counted had this much.
+    /// The published machines had more memory; the kernels whose interrupts were counted had this
+    /// much.
     const SHAPES: [(&str, u64, u32, u32, Auto); 4] = [
         (DESK, 512, 10, 160, BATCH),
         (FOUR, 512, 4, 10, Auto::Auto),
@@ -129,7 +130,7 @@ impl Trial {
         format!("{} on {}", self.workload, self.paging.spec.name())
     }
 
-    /// The same with another size of memory.
+    /// This trial with another size of memory.
     #[cfg(test)]
     pub(super) fn with_frames(mut self, frames: u64) -> Self {
         self.paging.frames = frames;
@@ -179,8 +180,8 @@ pub(super) const HOST: &str = "host:1";
 /// The comparisons: a name, and the settings before and after.
 const HOST_PAIRS: [(&str, usize, usize); 2] = [(super::trials::BATCHED, 0, 1), ("off, lazy", 0, 2)];
 const INTERRUPTS: &str = "shootdowns_per_evicted_page";
-/// The minimum number of interrupts per page without batching. If there are fewer, the second thread did
-/// not run during the measurement, which therefore proves nothing.
+/// The minimum number of interrupts per page without batching. If there are fewer, the second
+/// thread did not run during the measurement, which therefore proves nothing.
 const MIN_INTERRUPTS: f64 = 0.5;
 const FIGURES: [&str; 6] = [
     INTERRUPTS,
@@ -244,7 +245,7 @@ fn paging(plan: &Plan) -> HostPaging {
     HostPaging { work, readers: 1, frames: mib << 8, rounds }
 }
 
-/// The checks of the default settings against one call per page.
+/// The checks of lazy batching, the default, against one call per page.
 fn goals(outcome: &HostPagingResult) -> Vec<Check> {
     let of =
         |run: usize, name: &str| Some(outcome.measured.runs.get(run)?.metrics.get(name)?.median);

@@ -7,7 +7,8 @@
 //! snapshot again, byte for byte as Linux 6.18 does.
 //!
 //! ```text
-//! for t in zoneinfo buddyinfo pagetypeinfo vmstat; do echo "# $t"; cat /proc/$t; done > NAME.before
+//! for t in zoneinfo buddyinfo pagetypeinfo vmstat; do echo "# $t"; cat /proc/$t; done >
+//! NAME.before
 //! ```
 
 mod text;
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 use super::error::{LineProblem, TraceError};
 use super::number;
 
-/// A snapshot has some 12 KB per node; a file a thousand times larger is refused.
+/// Maximum size of a file, in bytes. A snapshot has some 12 KB per node.
 const LARGEST: u64 = 64 << 20;
 
 /// The kernel's tables at one moment. Counts are in frames unless blocks are named.
@@ -99,9 +100,9 @@ pub struct CpuLists {
     pub cpu: u16,
     /// Frames on the lists.
     pub count: u64,
-    /// Target ceiling.
+    /// The limit of frames on the lists.
     pub high: u64,
-    /// Unit of refill and drain.
+    /// Frames per refill or drain.
     pub batch: u64,
     /// Minimum of `high`; `None` before 6.18.
     pub high_min: Option<u64>,

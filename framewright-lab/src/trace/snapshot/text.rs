@@ -1,5 +1,5 @@
-//! The tables of a snapshot as text: writes all of them as the kernel does, byte for byte as they were
-//! read, and parses those other than zoneinfo.
+//! The tables of a snapshot as text. Writes zoneinfo, buddyinfo and pagetypeinfo as the kernel
+//! does, byte for byte as they were read, and parses all tables except zoneinfo.
 
 use framewright::observe::text::{ZoneName, buddyinfo, extfrag, pagetypeinfo, zoneinfo};
 use indexmap::IndexSet;

@@ -103,7 +103,7 @@ struct SideRun<'p, 'm> {
     work: &'p Workload,
     memory: &'p HostMemory<'m>,
     counters: Vec<CpuCounters>,
-    /// `None` for `page-fault`: recording a touch costs as much as one of its operations.
+    /// `None` for `page-fault`: recording a touch costs as much as an operation of this workload.
     heat: Option<Heat>,
 }
 

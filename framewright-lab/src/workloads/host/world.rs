@@ -133,7 +133,8 @@ impl<T> HostPipe<T> {
         }
     }
 
-    /// A panic of the other side leaves the queue valid: single calls change it.
+    /// The locked state. A panic of the other thread leaves the queue valid, because every change
+    /// of it is a single call.
     fn state(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
