@@ -1,7 +1,8 @@
 //! Background reclaim of a node, which runs on its CPUs in turn, and compaction after it.
 //!
-//! Compaction runs for requests of higher orders when reclaim goes to sleep; for pageblocks of
-//! mixed types, once reclaim has freed enough; and for the huge-page reserve, also between steps.
+//! Compaction runs in three cases: for requests of higher orders, when reclaim goes to sleep; after
+//! a fallback between migratetypes, when reclaim has freed as much as the watermark boost; and for
+//! the huge-page reserve, also between steps of reclaim.
 
 use std::cell::Cell;
 
