@@ -109,8 +109,8 @@ pub(crate) struct WorkloadArgs {
     /// Simulated machines: frames per batch and on a CPU's lists, for both designs, as in 31/186
     #[arg(long, value_name = "BATCH/HIGH")]
     pub(crate) lists: Option<Lists>,
-    /// Simulated machines: measured virtual time, as in 50ms [default: 50ms, kbuild 200ms; longer on
-    /// machines with fewer than 64 CPUs]
+    /// Simulated machines: measured virtual time, as in 50ms [default: 50ms, kbuild 200ms; longer
+    /// on machines with fewer than 64 CPUs]
     #[arg(long, value_name = "TIME", value_parser = values::window)]
     pub(crate) window: Option<u64>,
     /// Simulated machines: virtual time of the warm-up before --window [default: 20ms; kbuild 60ms]

@@ -3,8 +3,9 @@
 //! Lists cause the costs of the classic design: an insertion or a removal touches the descriptors
 //! of the block and of its neighbours on that list, each a cache line anywhere in memory.
 //!
-//! Links are frame numbers. Every list is a ring through a *head*, which is an additional descriptor
-//! after those of the frames. A block can therefore be unlinked without knowledge of its list.
+//! Links are frame numbers. Every list is a ring through a *head*, which is an additional
+//! descriptor after those of the frames. A block can therefore be unlinked without knowledge of its
+//! list.
 //!
 //! **Access.** A descriptor belongs to the holder of the lock of its list, or to the owner of the
 //! allocated block. Fields are relaxed atomics: plain loads and stores to the processor. A merge

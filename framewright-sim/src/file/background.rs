@@ -97,8 +97,8 @@ impl<'k, 'm> Background<'k, 'm> {
         if order > Order::ZERO {
             self.compact(kernel, cpu, order, highest);
         } else if kernel.memory.can_fill_huge_reserve(self.node) {
-            // This compaction serves only the huge-page reserve. A recorded request is compacted when
-            // kswapd goes to sleep.
+            // This compaction serves only the huge-page reserve. A recorded request is compacted
+            // when kswapd goes to sleep.
             self.compact(kernel, cpu, Order::ZERO, ZoneKind::Movable);
         }
     }

@@ -1,5 +1,5 @@
-//! File pages: a storage device (*store*), a page cache above the store, and address spaces that map
-//! files.
+//! File pages: a storage device (*store*), a page cache above the store, and address spaces that
+//! map files.
 //!
 //! # Theory of operation
 //!

@@ -152,7 +152,8 @@ pub(crate) struct FragmentationArgs {
     /// The CPU that frees a block
     #[arg(long, value_enum, value_name = "CPU", default_value_t)]
     pub(crate) free_by: FreeBy,
-    /// Allocators to compare, separated by commas [default: all, on simulated machines the first two]
+    /// Allocators to compare, separated by commas [default: all, on simulated machines the first
+    /// two]
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub(crate) contenders: Vec<Name>,
     /// Draw the free huge frames over time into this file, as SVG

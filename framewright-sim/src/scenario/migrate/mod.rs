@@ -83,8 +83,8 @@ const FRAMES: u64 = 2 * PAGEBLOCK;
 const TABLE: u64 = PAGEBLOCK;
 /// The first free frame of the second pageblock.
 const FREE_START: u64 = FRAMES - 8;
-/// Frames of the second pageblock that are allocated at first and freed during the run, in the scenario
-/// [`Event::Neighbour`]. Each follows a free frame, which is a possible target.
+/// Frames of the second pageblock that are allocated at first and freed during the run, in the
+/// scenario [`Event::Neighbour`]. Each follows a free frame, which is a possible target.
 const NEIGHBOURS: [u64; 4] = [FREE_START + 1, FREE_START + 3, FREE_START + 5, FREE_START + 7];
 
 /// CPUs 0 and 1 run threads. CPU 2 compacts their memory, and then allocates the range to which
