@@ -1,7 +1,8 @@
-//! The smallest program with the library. It only allocates, falls back to another zone, frees and drains. `.ci/no-std`
-//! links and runs it, and limits the size of its code.
+//! The smallest program with the library. It only allocates, falls back to another zone, frees and
+//! drains. `.ci/no-std` links and runs it, and limits the size of its code.
 //!
-//! The machine has four CPUs and two zones. Its frames have no contents, and are neither read nor written.
+//! The machine has four CPUs and two zones. Its frames have no contents, and are neither read nor
+//! written.
 //!
 //! Exit code: 0 if all checks passed, otherwise the number of the failed check.
 
@@ -85,7 +86,8 @@ fn run() -> Result<(), u8> {
     let memory = Memory::new(Machine, &config, metadata).map_err(|_| 4)?;
 
     let mut cpu = memory.cpu(CpuId::new(0)).map_err(|_| 5)?;
-    // The requests need more than one pageblock of this type, so they fall back to another type and to the other zone.
+    // The requests need more than one pageblock of this type, so they fall back to another type and
+    // to the other zone.
     let request = Request::new(Order::ZERO, MigrateType::Unmovable);
     let mut blocks = [const { None }; ZONE_FRAMES as usize + 1024];
     for slot in &mut blocks {

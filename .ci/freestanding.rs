@@ -1,6 +1,6 @@
-//! The start and the end of a program for x86-64 Linux without standard library and C library. The including program
-//! must define a function `run` that returns a `Result<_, u8>`. The exit code is 0 for `Ok`, and the value of `Err`
-//! otherwise.
+//! The start and the end of a program for x86-64 Linux without standard library and C library. The
+//! including program must define a function `run` that returns a `Result<_, u8>`. The exit code is
+//! 0 for `Ok`, and the value of `Err` otherwise.
 
 use core::{arch::asm, panic::PanicInfo};
 
@@ -57,8 +57,8 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut
         // overwritten.
         return unsafe { memcpy(to, from, bytes) };
     }
-    // SAFETY: copying downwards also reads every byte before it is overwritten. Both last bytes exist, because `bytes`
-    // is not 0 here.
+    // SAFETY: copying downwards also reads every byte before it is overwritten. Both last bytes
+    // exist, because `bytes` is not 0 here.
     unsafe {
         asm!("std", "rep movsb", "cld", inout("rcx") bytes => _,
              inout("rdi") to.add(bytes - 1) => _, inout("rsi") from.add(bytes - 1) => _,

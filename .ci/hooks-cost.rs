@@ -67,7 +67,8 @@ fn hot(cpu: &mut Token<'_, '_>) {
     }
 }
 
-/// Allocates a burst of blocks, of order `order(i)` for the i-th. Frees them in the sequence that `sort` leaves.
+/// Allocates a burst of blocks, of order `order(i)` for the i-th. Frees them in the sequence that
+/// `sort` leaves.
 fn burst(
     cpu: &mut Token<'_, '_>,
     order: impl Fn(usize) -> Order,

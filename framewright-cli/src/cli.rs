@@ -95,7 +95,8 @@ pub(crate) enum Run {
     /// Blocks of orders 0 to 3 allocated on one CPU and freed on another (lmbench's bw_unix)
     #[command(after_help = workload::SOCKET_PAIRS_EXAMPLES)]
     SocketPairs(workload::WorkloadArgs),
-    /// Sparse files of ten times the memory, mapped and read once (vm-scalability's lru-file-mmap-read)
+    /// Sparse files of ten times the memory, mapped and read once (vm-scalability's
+    /// lru-file-mmap-read)
     #[command(after_help = paging::MMAP_READ_EXAMPLES,
               mut_arg("machine", |machine| machine.help(paging::MMAP_READ_MACHINE)),
               mut_arg("memory", |memory| memory.help(paging::MMAP_READ_MEMORY)))]
@@ -117,7 +118,8 @@ pub(crate) enum Run {
     /// Nanoseconds per operation, compared with other allocators and a lower bound
     #[command(after_help = micro::EXAMPLES)]
     AllocMicro(micro::AllocMicroArgs),
-    /// Huge pages that are left after millions of random allocations and frees, compared with other allocators
+    /// Huge pages that are left after millions of random allocations and frees, compared with other
+    /// allocators
     #[command(after_help = fragmentation::CHURN_EXAMPLES,
               mut_arg("seeds", |seeds| seeds.help(fragmentation::SEEDS)),
               mut_arg("quick", |quick| quick.help(fragmentation::CHURN_QUICK)))]

@@ -11,8 +11,8 @@
 //! | `failure`  | the outcome of a command, and its exit code                               |
 //!
 //! Exit codes: 0 success, 1 a check or the library failed, 2 bad input; `record` returns the exit
-//! code of a command that failed. Standard output has results only; warnings, errors and progress go to
-//! standard error.
+//! code of a command that failed. Standard output has results only; warnings, errors and progress
+//! go to standard error.
 
 mod args;
 mod cli;

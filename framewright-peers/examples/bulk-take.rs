@@ -22,7 +22,7 @@ use std::mem::MaybeUninit;
 const BURST: usize = 32_768;
 /// Frames of the zone: 1 GiB.
 const FRAMES: u64 = 1 << 18;
-/// CPUs that share it; one of them works.
+/// CPUs that share the zone; one of them works.
 const CPUS: u16 = 4;
 /// Frames per batch, for both allocators.
 const BATCH: u32 = 31;

@@ -5,7 +5,7 @@ use crate::list_buddy::MigrateType;
 /// A frame allocator under measurement: shared by all threads, used through one [`Worker`] per
 /// thread.
 pub trait Peer: Sync + Sized {
-    /// The row's name in tables.
+    /// The name in tables and reports.
     const NAME: &'static str;
     /// Whether it merges neighbouring free frames into larger blocks as they are freed, so that
     /// blocks of any order can be allocated again. Only merging allocators are ranked against each

@@ -81,7 +81,8 @@ fn run(spec: &Spec, frames: u64, until: u64) {
     let virtual_seconds =
         spec.costs().nanos_of_cycles(cycles / u64::from(spec.cpus())) as f64 / 1e9;
     eprintln!(
-        "{took:.3} s for {virtual_seconds:.3} s: {:.1} s per second, {:.2} M faults/s, {:.2} M switches/s",
+        "{took:.3} s on the host for {virtual_seconds:.3} simulated s: {:.1} host s per simulated s, \
+         {:.2} M faults/s, {:.2} M switches/s",
         took / virtual_seconds,
         f64::from(faults.get()) / took / 1e6,
         machine.steps() as f64 / took / 1e6,

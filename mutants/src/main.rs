@@ -1,5 +1,5 @@
-//! Changes the library to contain a seeded bug, for `mutants/run`. A rule of `mutants/rules.toml` searches for tokens, so it
-//! still matches after the code was moved or formatted.
+//! Changes the library to contain a seeded bug, for `mutants/run`. A rule of `mutants/rules.toml`
+//! searches for tokens, so it still matches after the code was moved or formatted.
 
 mod items;
 mod rule;

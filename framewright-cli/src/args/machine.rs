@@ -11,7 +11,7 @@ use framewright_sim::machine::{Spec, nearest_name, presets};
 
 use super::values::{Memory, whole};
 
-/// Limit of threads: each is a CPU with lists of its own.
+/// The maximum number of threads. Each thread is a CPU of the allocator, with its own lists.
 const MOST_THREADS: u16 = 4096;
 
 /// The machine that a workload runs on.
@@ -25,7 +25,7 @@ pub(crate) enum Machine {
     Qemu(Qemu),
 }
 
-/// `qemu:N[,MEMORY[,NODES]]`.
+/// An emulated machine, as in `qemu:CPUS[,MEMORY[,NODES]]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Qemu(pub(crate) QemuSpec);
 
@@ -143,7 +143,7 @@ pub(crate) fn simulated(text: &str) -> Result<Spec, String> {
 /// As [`simulated`], with `others` named in error messages, too.
 fn simulated_or(text: &str, others: &[&'static str]) -> Result<Spec, String> {
     if let Some(cpus) = text.strip_prefix("uniform:") {
-        // Text other than a number counts as 0: both are refused with the valid numbers.
+        // Text that is not a number becomes 0, which is refused with the valid range.
         return Spec::uniform(whole(cpus).unwrap_or(0)).map_err(|error| error.reason);
     }
     if presets().any(|preset| preset == text) {

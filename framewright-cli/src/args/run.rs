@@ -8,7 +8,7 @@ use framewright::{
 use framewright_lab::workloads::Side;
 use std::{path::PathBuf, str::FromStr};
 
-/// The file of the report.
+/// The option for the file of the report.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct JsonArgs {
     /// Write the result to this file, as JSON
@@ -36,7 +36,7 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    /// The only seed, or the first.
+    /// The first seed, or the only one.
     pub(crate) fn first_seed(&self) -> u64 {
         self.seed.unwrap_or(1)
     }

@@ -10,7 +10,7 @@ const PAGEBLOCK: u64 = 2 << 20;
 const FRAME: u64 = 4 << 10;
 /// Eight pageblocks: smaller memory has nothing left above the watermarks.
 const LEAST: u64 = 16 << 20;
-/// The limit of 52 bits of physical address.
+/// The size of a 52-bit physical address space.
 const MOST: u64 = 1 << 52;
 
 const AS_IN: &str = "a number and a unit up to PiB, as in 4GiB or 512M";
@@ -78,7 +78,7 @@ pub(crate) fn whole<T: FromStr>(text: &str) -> Option<T> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// Shorter runs contain hardly any allocations.
+/// The minimum of the measured virtual time. Shorter runs contain hardly any allocations.
 const SHORTEST: Duration = Duration::from_micros(100);
 
 /// The measured part of the virtual time, in nanoseconds.

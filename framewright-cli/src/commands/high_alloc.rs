@@ -41,7 +41,7 @@ Examples:
       Requests that try once and wake no background work: compaction by two scanners, as in Linux,
       and the default method, by index.
   framewright run high-alloc --set compact.method=scan --vs compact.repair.detect_meeting=off
-      The gain of one of Linux's repairs of the scanners from 2013.
+      The gain of one of the repairs that Linux made to the scanners in 2013.
   framewright run high-alloc --flags thp --vs compact.method=scan --picture memory.svg
       Draws memory with both methods, a cell per pageblock.
   framewright run high-alloc --from recordings/compile.before --vs compact.method=scan

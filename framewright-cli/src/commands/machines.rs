@@ -16,8 +16,8 @@ use crate::print::{bold, several};
 pub(crate) const TUNING_EXAMPLES: &str = "\
 Examples:
   framewright tuning                 all settings
-  framewright tuning pcp             those of the per-CPU lists
-  framewright tuning pcp.batch       this one";
+  framewright tuning pcp             the settings of the per-CPU lists
+  framewright tuning pcp.batch       this setting";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct TuningArgs {
@@ -32,7 +32,7 @@ is measured (the note names the machine), fitted (the note names the target), or
 
 Examples:
   framewright machines
-      All presets; and uniform:N, a machine of N CPUs, one socket and node per 28.
+      All presets; and uniform:N, a machine of N CPUs, one socket and node per 28 CPUs.
   framewright machines skx-2s-112
       One machine: every parameter with its value, unit and source.
   framewright machines skx-2s-112 --toml

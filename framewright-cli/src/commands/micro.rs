@@ -34,7 +34,7 @@ Examples:
   framewright run alloc-micro --instructions
       Instructions instead of times: the same on every run.
   framewright run churn --mix small --threads 2 --occupancy 95
-      Tails of allocation and free: p99, p99.9 and p99.99 of two threads.";
+      Tail latencies of allocations and frees: p99, p99.9 and p99.99 of two threads.";
 
 #[derive(Debug, ArgGroup)]
 pub(crate) struct AllocMicroArgs {

@@ -1,5 +1,5 @@
-//! `framewright run mmap-read | cdn`: files larger than memory, on simulated machines; `mmap-read` also on threads over
-//! real files.
+//! `framewright run mmap-read | cdn`: files larger than memory, on simulated machines. `mmap-read`
+//! also runs on threads over real files, and on a kernel under QEMU.
 
 use std::{path::PathBuf, str::FromStr};
 
@@ -161,7 +161,7 @@ fn one_in(text: &str) -> Result<u32, String> {
     }
 }
 
-/// 64 GiB: a run of minutes, and 1.5 GiB of simulated pages.
+/// 64 GiB: a run takes minutes, and 1.5 GiB of this machine's memory for the simulated pages.
 const MOST_FRAMES: u64 = 64 << 18;
 const MOST_MEMORY: &str = "64GiB";
 
@@ -240,7 +240,7 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
 
 /// Reads files on threads of this process: real memory, real files, real interrupts.
 fn on_threads(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, Failure> {
-    /// Large enough that the limit of deferred frames, a 200th of it, is many frames.
+    /// Large enough that the limit of deferred frames (a 200th of memory) is hundreds of frames.
     const FRAMES: u64 = 512 << 8;
     only_simulated(&[
         ("--disks", work.disks > 0),
@@ -277,7 +277,7 @@ fn on_threads(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, 
     finish(&report, &args.run.json, &(print::head(head) + &print::body(&report, output::style())))
 }
 
-/// Large enough that the lists of CPUs and the watermarks are a small part of it.
+/// The default memory: so large that CPU lists and watermarks are a small part of it.
 fn default_frames(spec: &Spec) -> u64 {
     const PER_CPU: u64 = 16 << 8;
     const LEAST: u64 = 64 << 8;
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_turns_over_in_minutes() {
+    fn memory_is_limited() {
         assert_eq!(memory(MOST_MEMORY).map(Memory::frames), Ok(MOST_FRAMES));
         for (text, hint) in [("8TiB", "the maximum is 64GiB"), ("1", "the minimum")] {
             assert!(memory(text).unwrap_err().contains(hint), "{text}");

@@ -25,7 +25,7 @@ Examples:
   framewright prices
       A row per mechanism, and the costs that its gain depends on.
   framewright prices --json prices.json
-      The same for programs.
+      The same as JSON.
 
 Exit codes: 0 no gain is left without its costs, 1 a gain is left, 2 bad input.";
 

@@ -173,8 +173,8 @@ fn notes(rows: &[Row]) -> IndexSet<String> {
     notes
 }
 
-/// The figure of a row that is not judged, with its allocator if the same figure of another one is
-/// judged.
+/// The figure of a row that is not judged, with its allocator if the same figure of another
+/// allocator is judged.
 fn shown_as(row: &Row, rows: &[Row]) -> String {
     let is_judged = |other: &Row| other.metric == row.metric && other.role == Role::Predicted;
     match rows.iter().any(is_judged) {

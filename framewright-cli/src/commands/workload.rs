@@ -1,5 +1,6 @@
-//! `framewright run page-fault | kbuild | socket-pairs`: on threads over real memory, on a simulated
-//! machine, or on simulated machines of many sizes.
+//! `framewright run page-fault | kbuild | socket-pairs`: on threads over real memory, on a
+//! simulated machine, or on simulated machines of many sizes. `page-fault` and `kbuild` also run on
+//! a kernel under QEMU.
 
 use std::{path::PathBuf, str::FromStr};
 
@@ -55,7 +56,8 @@ pub(crate) const PAGE_FAULT_EXAMPLES: &str = with_examples!(
       A kernel on an emulated machine: page tables, faults and interrupts of (emulated) hardware.
       Times under emulation do not carry over to hardware; a second boot counts instructions.
   framewright run page-fault --machine qemu:1 --quick --beside linux
-      The distribution's kernel does the same on the same machine: instructions by group."
+      The distribution's kernel does the same on the same machine: instructions of both kernels by
+      group of functions."
 );
 
 pub(crate) const KBUILD_EXAMPLES: &str = with_examples!(
@@ -107,8 +109,8 @@ pub(crate) struct WorkloadArgs {
     /// Simulated machines: frames per batch and on a CPU's lists, for both designs, as in 31/186
     #[arg(long, value_name = "BATCH/HIGH")]
     pub(crate) lists: Option<Lists>,
-    /// Simulated machines: measured virtual time, as in 50ms [default: 50ms, kbuild 200ms; longer on
-    /// machines with fewer than 64 CPUs]
+    /// Simulated machines: measured virtual time, as in 50ms [default: 50ms, kbuild 200ms; longer
+    /// on machines with fewer than 64 CPUs]
     #[arg(long, value_name = "TIME", value_parser = values::window)]
     pub(crate) window: Option<u64>,
     /// Simulated machines: virtual time of the warm-up before --window [default: 20ms; kbuild 60ms]
@@ -254,7 +256,7 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
     }
 }
 
-/// Runs each side on threads; their rounds alternate.
+/// Runs each side on threads. The rounds of the sides alternate.
 fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome, Failure> {
     only_simulated(&[
         ("--lists", args.lists.is_some()),
@@ -319,7 +321,7 @@ fn scaled(work: &Workload, cpus: &[u16], args: &WorkloadArgs) -> Result<Outcome,
     finish(&report, &args.run.json, &show_scaled(&report, &scaling, output::style()))
 }
 
-/// The library with each side's settings, then the classic design with those that it knows.
+/// The library with each side's settings, then the classic design with the settings that it has.
 fn columns(args: &WorkloadArgs) -> Vec<Column> {
     let sides = args.run.settings.sides();
     if let [side] = &sides[..] {

@@ -1,4 +1,4 @@
-//! Every command has examples in its help, and every example is an existing command.
+//! The help of every command, and the examples in it.
 
 use predicates::prelude::*;
 
@@ -31,7 +31,7 @@ fn help(command: &[&str]) -> String {
     stdout_of(&[command, &["--help"]].concat())
 }
 
-/// The same on a terminal of `columns` columns.
+/// The help on a terminal of `columns` columns.
 fn help_within(command: &[&str], columns: usize) -> String {
     let mut program = framewright(&[command, &["--help"]].concat());
     let output = program.env("COLUMNS", columns.to_string()).output().unwrap();

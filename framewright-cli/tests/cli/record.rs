@@ -1,5 +1,5 @@
-//! `record`: arguments that it refuses, and recordings of the running kernel. If the kernel cannot be
-//! traced (no root, no tracefs), the tests of recordings print that they were skipped, and pass.
+//! `record`: arguments that it refuses, and recordings of the running kernel. If the kernel cannot
+//! be traced (no root, no tracefs), the tests of recordings print that they were skipped, and pass.
 
 use std::fs;
 use std::io::Read;
@@ -189,8 +189,8 @@ fn the_instance_of_a_killed_recorder_is_removed_by_the_next() {
     child.wait().unwrap();
     assert!(!name.with_extension("txt.zst").exists());
 
-    // Any later recording removes the instance. If another test recorded in between, the instance is
-    // gone already.
+    // Any later recording removes the instance. If another test recorded in between, the instance
+    // is gone already.
     let args = [&SMALL[..], &["-o", name.to_str().unwrap(), "--", "true"]].concat();
     framewright(&args).assert().code(0);
     let forced = [&SMALL[..], &["--force", "-o", name.to_str().unwrap(), "--", "true"]].concat();

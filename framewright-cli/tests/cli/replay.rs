@@ -445,7 +445,8 @@ fn a_report_can_go_to_standard_output_or_a_device() {
     use std::io::Read;
     use std::process::{Command, Stdio};
 
-    // The target of /dev/stdout. Its folder is one where a faulty replacement cannot create files.
+    // The target of /dev/stdout. No file can be created in its folder, so a program that replaces
+    // the file instead of writing to it fails.
     const STDOUT: &str = "/proc/self/fd/1";
 
     let (folder, path) = recording(RECORDING);

@@ -55,7 +55,8 @@ pub(super) fn release<M: Machine>(
     frames
 }
 
-/// The blocks of a bulk free, one after the other. A returned block may be put on a free list at once.
+/// The blocks of a bulk free, one after the other. A returned block may be put on a free list at
+/// once.
 pub(super) trait Selection {
     fn next<M: Machine>(&mut self, pages: &Pages<M>) -> Option<(u32, u8)>;
 

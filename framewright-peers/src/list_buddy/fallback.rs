@@ -8,8 +8,8 @@ use super::{
     zone::Zone,
 };
 
-/// The free lists of the last block. A batch does not return to its own lists, so this value is
-/// used while the zone lock is held.
+/// The free lists that a batch took its last block from. Once it has stolen a block, it does not
+/// try its own lists again until the zone lock is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Phase {
     /// The type's own lists.
@@ -52,8 +52,8 @@ impl Zone {
         Some(frame)
     }
 
-    /// Changes the type of a pageblock of another type, largest free block first, to the
-    /// requester's, and takes a block of it.
+    /// Claims a pageblock of another type, the one with the largest free block first: changes its
+    /// type to the requester's, and takes a block of it.
     #[cold]
     fn claim<M: Machine>(
         &mut self,

@@ -3,8 +3,9 @@
 //! Lists cause the costs of the classic design: an insertion or a removal touches the descriptors
 //! of the block and of its neighbours on that list, each a cache line anywhere in memory.
 //!
-//! Links are frame numbers. Every list is a ring through a *head*, a descriptor of its own behind
-//! those of the frames. A block can therefore be unlinked without knowledge of its list.
+//! Links are frame numbers. Every list is a ring through a *head*, which is an additional
+//! descriptor after those of the frames. A block can therefore be unlinked without knowledge of its
+//! list.
 //!
 //! **Access.** A descriptor belongs to the holder of the lock of its list, or to the owner of the
 //! allocated block. Fields are relaxed atomics: plain loads and stores to the processor. A merge
@@ -77,9 +78,10 @@ pub struct Links {
     mark: AtomicU32,
 }
 
-/// A descriptor as large as the real one, whose remaining words belong to the owner of the page.
-/// The alignment puts each descriptor on a cache line of its own. With a larger alignment the
-/// system's allocator would write to the whole array.
+/// A descriptor as large as that of a real kernel, whose remaining words belong to the owner of the
+/// page. Because of its size and alignment, the words that the allocator uses share no cache line
+/// with those of another descriptor. With a larger alignment the system's allocator would write to
+/// the whole array.
 #[repr(C, align(16))]
 #[derive(Zeroable)]
 pub struct Page {

@@ -23,8 +23,8 @@ pub trait Machine: Sync {
         let _ = (under, work);
     }
 
-    /// Reports an access to the descriptor of a frame, or of a list's head behind those of the
-    /// frames: a cache line each.
+    /// Reports an access to a descriptor, of a frame or of a list's head: a cache line each. The
+    /// descriptors of the heads follow those of the frames.
     #[inline(always)]
     fn touch(&self, descriptor: u32, touch: Touch) {
         let _ = (descriptor, touch);

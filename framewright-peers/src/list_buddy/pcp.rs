@@ -1,4 +1,5 @@
-//! The sizes of one CPU's lists: frames per refill, and when and how many blocks return to the zone.
+//! The sizes of one CPU's lists: frames per refill, and when and how many blocks return to the
+//! zone.
 //!
 //! Arithmetic only. `bulk` carries out its decisions under the zone lock.
 
@@ -57,7 +58,7 @@ pub(super) struct Drain {
 pub(super) struct Pcp {
     /// Frames on all lists.
     pub(super) count: u32,
-    /// Current ceiling, between the bounds.
+    /// Current limit of frames on all lists, between the bounds.
     high: u32,
     /// How often the refill has doubled.
     alloc_factor: u8,
@@ -151,7 +152,7 @@ impl Pcp {
         self.sizing.batch << self.scale_max
     }
 
-    /// Raises the ceiling to `high` frames, but not above its upper bound.
+    /// Raises the limit of the lists to `high` frames, but not above its upper bound.
     pub(super) fn raise_high(&mut self, high: u32) {
         self.high = self.high.max(high.min(self.sizing.high_max));
     }
@@ -165,7 +166,7 @@ impl Pcp {
         self.high = self.high.max(self.sizing.high_min).min(self.sizing.high_max);
     }
 
-    /// The count from which a free drains; adjusts the ceiling.
+    /// The number of listed frames from which a free drains. Adjusts the limit of the lists.
     #[inline]
     fn threshold(&mut self, empty: bool, pressure: Pressure) -> u32 {
         self.clamp_high();

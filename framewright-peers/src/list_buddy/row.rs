@@ -3,7 +3,7 @@
 use super::{ListBuddy, MAX_ORDER, Machine, MigrateType, Threads, Tuning};
 use crate::{Metadata, Peer, Worker};
 
-/// The handle of one CPU: movable frames, as for a page fault.
+/// The handle of one CPU. It allocates movable frames, as a page fault does.
 pub struct ListWorker<'a, M: Machine = Threads> {
     buddy: &'a ListBuddy<M>,
     cpu: usize,

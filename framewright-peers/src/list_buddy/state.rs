@@ -9,8 +9,8 @@ use super::{
 };
 
 impl<M: Machine> ListBuddy<M> {
-    /// An allocator that spans `frames` frames, none of them free. It manages `managed` frames, from
-    /// which the sizes of lists are computed; the caller gives it these frames with
+    /// An allocator that spans `frames` frames, none of them free. It manages `managed` frames,
+    /// from which the sizes of lists are computed; the caller gives it these frames with
     /// [`set_free`](Self::set_free) and [`set_used`](Self::set_used). All pageblocks are movable.
     ///
     /// # Panics
@@ -31,15 +31,15 @@ impl<M: Machine> ListBuddy<M> {
         self.zone.with(|zone| zone.give(&self.pages, frame as u32, order));
     }
 
-    /// Makes the 2^`order` frames from `frame` an allocated block of the type of its pageblock. They
-    /// were neither free nor allocated.
+    /// Makes the 2^`order` frames from `frame` an allocated block of the type of its pageblock.
+    /// They were neither free nor allocated.
     pub fn set_used(&self, frame: u64, order: u8) {
         let frame = frame as u32;
         self.pages.set_mark(frame, Mark::Used(order, self.pages.pageblock_type(frame)));
     }
 
     /// Puts the allocated block of `order` at `frame` on a CPU's list, without counting a free, and
-    /// even above the ceiling. Returns whether that order has lists.
+    /// even above the limit of the lists. Returns whether that order has lists.
     pub fn set_listed(&self, cpu: usize, frame: u64, order: u8) -> bool {
         let frame = frame as u32;
         let index = list_index(order, self.pages.pageblock_type(frame));
@@ -68,7 +68,7 @@ impl<M: Machine> ListBuddy<M> {
         }
     }
 
-    /// Raises the ceiling of a CPU's lists to `high` frames, within the bounds of the allocator's
+    /// Raises the limit of a CPU's lists to `high` frames, within the bounds of the allocator's
     /// settings.
     pub fn raise_high(&self, cpu: usize, high: u32) {
         self.cpus[cpu].with(|pcp| pcp.raise_high(high));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raised_ceiling_keeps_more_frames_on_the_lists_of_a_cpu() {
+    fn a_raised_limit_keeps_more_frames_on_the_lists_of_a_cpu() {
         let held = |high| {
             let buddy = ListBuddy::in_use(Threads, 1 << 16, 1 << 16, 1, &Tuning::default());
             buddy.raise_high(0, high);

@@ -54,11 +54,11 @@ impl CpuStats {
 pub struct ZoneStats {
     /// Acquisitions of the zone lock.
     pub lock_acquisitions: u64,
-    /// Frames that crossed the lists of the zone, in either direction.
+    /// Frames taken from the lists of the zone or returned to them.
     pub lock_frames: u64,
     /// Allocations that bypassed the CPU lists: other orders, or the lists were busy or empty.
     pub direct_allocs: u64,
-    /// Frees that bypassed them.
+    /// Frees that bypassed the CPU lists.
     pub direct_frees: u64,
     /// Pageblocks claimed from another type.
     pub claims: u64,

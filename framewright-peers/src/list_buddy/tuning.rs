@@ -34,8 +34,8 @@ pub struct Tuning {
     pub batch_scale_max: u8,
     /// Frames per refill or bulk free, before scaling; `None`: computed from the size of the zone.
     pub batch: Option<u32>,
-    /// Fixes the ceiling of a CPU's lists at this number of frames, as kernels before 6.7 did at
-    /// six batches; `None`: computed by `high_fraction`.
+    /// Fixes the limit of a CPU's lists at this number of frames. Kernels before 6.7 fixed it at
+    /// six batches. `None`: computed from `high_fraction`.
     pub high: Option<u32>,
     /// `percpu_pagelist_high_fraction`: 0 tunes the size of the lists automatically; 8 or more
     /// fixes the size at that fraction of the zone per CPU.
@@ -68,9 +68,9 @@ impl Default for Tuning {
 pub struct Sizing {
     /// Frames per refill or bulk free, before scaling.
     pub batch: u32,
-    /// Lower bound of a CPU's ceiling, in frames.
+    /// Lower bound of the limit of a CPU's lists, in frames.
     pub high_min: u32,
-    /// Upper bound of it.
+    /// Upper bound of that limit.
     pub high_max: u32,
 }
 
@@ -93,8 +93,9 @@ impl Sizing {
     }
 }
 
-/// A quarter of a thousandth of the zone, at most a quarter of a MiB, one below a power of two. An
-/// odd number avoids resonance with the colours of the cache.
+/// Frames per batch: a 4096th of the zone, at most a quarter of a MiB, rounded to one less than a
+/// power of two. With batches of a power of two, CPUs that refill in turns would each get frames of
+/// only some cache colours.
 fn batch(managed: u32) -> u32 {
     let quarter = ((managed / 1024).min(256) / 4).max(1);
     ((1 << (quarter + quarter / 2).ilog2()) - 1).max(1)

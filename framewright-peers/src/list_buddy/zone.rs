@@ -70,7 +70,7 @@ impl Zone {
         order: u8,
         migratetype: MigrateType,
     ) -> Option<u32> {
-        // A range without an end compiles to a plain counter.
+        // A half-open range compiles to a plain counter; an inclusive one does not.
         for from in order..ORDERS as u8 {
             if let Some(frame) = pages.first(pages.free_list(from, migratetype)) {
                 self.take_block(pages, frame, from, order, migratetype);

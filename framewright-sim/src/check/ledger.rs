@@ -4,7 +4,7 @@ use crate::engine::Cpu;
 use framewright::{Order, Pfn};
 use std::cell::{Cell, RefCell};
 
-/// The frames that programs hold, two bytes each. The run fails if an allocated frame is already
+/// The holder of each frame, in two bytes per frame. The run fails if an allocated frame is already
 /// held by a CPU, or if a freed frame is held by none.
 #[derive(Default)]
 pub struct Ledger {

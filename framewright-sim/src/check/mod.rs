@@ -3,10 +3,10 @@
 //! | when                         | what                                                          |
 //! |------------------------------|---------------------------------------------------------------|
 //! | at every entry to an exclusive section (a lock or the lists of a CPU) | no other CPU is in that section (the engine ends the run) |
-//! | every so many steps          | [`in_between`]: headers agree with maps and lists (I2)        |
-//! | every so many steps          | [`above_min`]: only entitled requests went below the min watermark (I4) |
-//! | at every allocation and free | [`Ledger`]: no frame is allocated twice or freed twice (I3)   |
-//! | at the end of a run          | [`at_rest`]: each frame is in one place, the counts add up (I1, I2, I9), and programs hold exactly the allocated frames; the engine checks that no lock is held and no CPU is in an exclusive section (I7) |
+//! | every N steps                | [`in_between`]: headers agree with maps and lists             |
+//! | every N steps                | [`above_min`]: only entitled requests went below the min watermark |
+//! | at every allocation and free | [`Ledger`]: no frame is allocated twice or freed twice        |
+//! | at the end of a run          | [`at_rest`]: each frame is in one place, the counts add up, and programs hold exactly the allocated frames; the engine checks that no lock is held and no CPU is in an exclusive section |
 //!
 //! ```
 //! # use framewright::{Config, FrameRange, Layout, Memory, MemoryRange, Pfn};

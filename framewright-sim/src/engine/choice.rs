@@ -157,7 +157,8 @@ impl Explorer {
         chosen
     }
 
-    /// Decides whether to force an outcome, once in `one_in` times on average.
+    /// Decides whether to force an outcome. Random schedules force it once in `one_in` times on
+    /// average.
     pub(super) fn rarely(&mut self, one_in: u32) -> bool {
         let chosen = match &mut self.policy {
             Policy::Random(random) => u32::from(random.u32(..one_in) == 0),

@@ -55,6 +55,7 @@ impl Switch {
     /// Prefetches the top of the stack of a program that will soon be resumed.
     #[inline]
     pub(super) fn prefetch(&self) {
+        /// Bytes of the stack: the innermost calls.
         const FRAMES_OF_CALLS: usize = 512;
         if let Some(address) = self.left_at.get() {
             prefetch_at(address.as_ptr(), FRAMES_OF_CALLS);

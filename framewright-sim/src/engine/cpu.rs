@@ -25,8 +25,8 @@ pub(super) struct CpuState {
     pub(super) parked: Cell<bool>,
     /// The CPU waits for a condition that the engine cannot see, in a schedule that ignores clocks.
     pub(super) relaxed: Cell<bool>,
-    /// The CPU has waited for such a condition since the engine last woke all CPUs that do, because
-    /// no other CPU could run.
+    /// Set when the CPU waits for such a condition. Cleared for all CPUs when no other CPU can run
+    /// and the engine wakes those that wait.
     pub(super) futile: Cell<bool>,
     /// Interrupts are masked.
     pub(super) masked: Cell<bool>,
@@ -256,6 +256,7 @@ impl<'e> Cpu<'e> {
 
     /// Lets other CPUs run while this one waits for a condition that the engine cannot see.
     pub(crate) fn relax(&self) {
+        /// Cycles between two checks of the condition.
         const PAUSE: u64 = 1000;
         self.fence();
         self.engine.stall(*self);

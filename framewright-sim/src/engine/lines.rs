@@ -39,7 +39,7 @@ impl Family {
     pub const HEADS: Self = Self(10);
     /// Headers of pageblocks, by zone.
     pub const HEADERS: Self = Self(4);
-    /// Maps of gigablocks, by zone.
+    /// Maps of gigablocks (512 pageblocks), by zone.
     pub const GIGABLOCKS: Self = Self(5);
     /// The hot line of the lists of a CPU, by zone.
     pub const CPU_LISTS: Self = Self(6);
@@ -382,7 +382,8 @@ impl Cpu<'_> {
         }
     }
 
-    /// Fetches `lines` anonymous lines into the caches of this CPU.
+    /// Counts `lines` more lines as fetched into the caches of this CPU. They push other lines out,
+    /// but have no entries of their own.
     pub fn pollute(&self, lines: u32) {
         let fills = &self.state().cache.fills;
         fills.set(fills.get().wrapping_add(lines));

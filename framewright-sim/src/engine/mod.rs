@@ -34,8 +34,9 @@
 //! * **Logical names only**: locks and words are numbered in the order of their creation, ties are
 //!   broken by CPU number, and no code iterates over a hash map. A run therefore does not depend on
 //!   addresses.
-//! * **Every wait has an exact condition**: a parked CPU runs again only when another CPU wakes it.
-//!   Nothing polls. The engine reports a deadlock if all CPUs are parked.
+//! * **Every wait has an exact condition**: a parked CPU runs again only when another CPU wakes it,
+//!   or at a time that it has set. Only `Cpu::relax` polls, for conditions that the engine cannot
+//!   see. The engine reports a deadlock if all CPUs are parked.
 
 mod choice;
 mod clock;

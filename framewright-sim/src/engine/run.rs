@@ -168,7 +168,8 @@ impl Engine {
         scheduler.explorer().is_some_and(|explorer| late && explorer.decide(2, false) == 1)
     }
 
-    /// Decides whether to force an outcome, once in `one_in` times on average.
+    /// Decides whether to force an outcome. Random schedules force it once in `one_in` times on
+    /// average.
     pub(super) fn rarely(&self, one_in: u32) -> bool {
         let one_in = one_in.max(1);
         match self.scheduler.borrow_mut().explorer() {
@@ -245,7 +246,7 @@ impl Engine {
         }
     }
 
-    /// Notes an event. A CPU may wait for it without the engine's knowledge.
+    /// Reports an event that may end a wait for a condition that the engine cannot see.
     #[inline(always)]
     pub(super) fn progress(&self) {
         if self.stalls.get() > 0 {

@@ -1,7 +1,8 @@
 //! Background reclaim of a node, which runs on its CPUs in turn, and compaction after it.
 //!
-//! Compaction runs for requests of higher orders when reclaim goes to sleep; for pageblocks of
-//! mixed types, once reclaim has freed enough; and for the huge-page reserve, also between steps.
+//! Compaction runs in three cases: for requests of higher orders, when reclaim goes to sleep; after
+//! a fallback between migratetypes, when reclaim has freed as much as the watermark boost; and for
+//! the huge-page reserve, also between steps of reclaim.
 
 use std::cell::Cell;
 
@@ -96,8 +97,8 @@ impl<'k, 'm> Background<'k, 'm> {
         if order > Order::ZERO {
             self.compact(kernel, cpu, order, highest);
         } else if kernel.memory.can_fill_huge_reserve(self.node) {
-            // This compaction serves only the huge-page reserve. A recorded request is compacted when
-            // kswapd goes to sleep.
+            // This compaction serves only the huge-page reserve. A recorded request is compacted
+            // when kswapd goes to sleep.
             self.compact(kernel, cpu, Order::ZERO, ZoneKind::Movable);
         }
     }

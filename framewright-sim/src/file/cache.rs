@@ -187,7 +187,7 @@ impl PageCache {
                     Some(known) => {
                         assert_eq!(
                             known.pages.start, at,
-                            "the page at which the file is mapped already"
+                            "another address space maps the file at a different page"
                         );
                         oracle.page_shared(space.id(), at + index, known.space.id());
                     }

@@ -47,7 +47,7 @@ pub struct Parts<'p, 'm> {
     pub memory: &'p Memory<'m, Simulated>,
     /// The page cache in this memory.
     pub cache: &'p PageCache,
-    /// The slot in which the memory's platform looks for its relief.
+    /// The slot in which the memory's platform looks for its [`Relief`].
     pub relief: &'p LentRelief,
 }
 

@@ -1,14 +1,14 @@
-//! File pages: a storage device (*store*), a page cache above the store, and address spaces that map
-//! files.
+//! File pages: a storage device (*store*), a page cache above the store, and address spaces that
+//! map files.
 //!
 //! # Theory of operation
 //!
 //! A [`PageCache`] holds pages of *files* in frames. *Areas* of address spaces map a file. An
 //! access to a page that no page-table entry maps causes a *fault*. If the page is in the cache,
-//! the fault maps it and up to 15 neighbours that are in the cache too. Otherwise up to 32
-//! neighbours are read from the [store](StoreSpec), and the program waits for them while its CPU
-//! does other work. A store to a clean page faults too, so the kernel marks the page dirty. Dirty
-//! pages are *written back* in the background, some time after they became dirty.
+//! the fault maps it and up to 15 neighbours that are in the cache too. Otherwise a group of up to
+//! 32 pages is read from the [store](StoreSpec), and the program waits for them while its CPU does
+//! other work. A store to a clean page faults too, so the kernel marks the page dirty. Dirty pages
+//! are *written back* in the background, some time after they became dirty.
 //!
 //! The mappings of a frame are not stored. Reclaim computes them to collect accessed bits and to
 //! remove page-table entries: a frame has its file and page, and a file has its areas. The library
@@ -24,7 +24,7 @@
 //! | `area`      | a range of an address space that maps a file                     |
 //! | `cache`     | files, their pages, their areas                                  |
 //! | `fault`     | page faults: missing pages, fault-around, first stores           |
-//! | `readahead` | reading a group of neighbours                                    |
+//! | `readahead` | reading a group of adjacent pages                                |
 //! | `rmap`      | the mappings of frames: accessed bits, unmapping                 |
 //! | `writeback` | writing dirty pages to the store                                 |
 //! | `release`   | removing pages from the cache                                    |

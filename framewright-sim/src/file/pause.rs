@@ -54,8 +54,8 @@ impl KernelState<'_, '_> {
         due.min(self.cache.next_write_ends().unwrap_or(u64::MAX))
     }
 
-    /// Does a bounded part of the kernel's work on a CPU whose token the program has. Returns whether
-    /// there was any work.
+    /// Does a bounded part of the kernel's work on a CPU whose token the program has. Returns
+    /// whether there was any work.
     fn do_kernel_work_without_token(&self, cpu: Cpu<'_>) -> bool {
         let reported = self.report_writes(cpu);
         let background = self.background_of(cpu.id());

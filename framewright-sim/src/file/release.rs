@@ -40,9 +40,9 @@ impl PageCache {
         self.page(frame).unmark(LOCKED);
     }
 
-    /// Removes the pages of `frames` that are neither in use, mapped, dirty nor being written, and
-    /// replaces each by the shadow entry that `shadow` returns for its index. Calls `released` with
-    /// the index of each removed page.
+    /// Removes those pages of `frames` that have no users and no mappings, and are clean and not
+    /// being written. Replaces each by the shadow entry that `shadow` returns for its index. Calls
+    /// `released` with the index of each removed page.
     ///
     /// The order matters: the check for dirty pages follows the checks for users, because a user
     /// may make the page dirty.

@@ -81,7 +81,7 @@ impl PageCache {
         });
     }
 
-    /// The record of a mapping at `page` of an area that was removed.
+    /// The record of a mapping that was removed from `page` of an area.
     pub(super) fn unmapped<'c>(
         &'c self,
         of: usize,

@@ -112,8 +112,8 @@ impl Store {
         }
     }
 
-    /// Sets the errors from now on. If no contents were stored so far, pages count against `capacity`
-    /// from now on.
+    /// Sets the errors from now on. If no contents were stored so far, pages count against
+    /// `capacity` from now on.
     pub(super) fn fail(&self, failures: Failures) {
         self.stores_contents.set(self.stores_contents.get() || failures.capacity.is_some());
         *self.failures.borrow_mut() = failures;

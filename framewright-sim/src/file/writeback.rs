@@ -1,10 +1,10 @@
 //! Write-back of dirty pages to the store.
 //!
-//! Write-back first clears the dirty flag of a page. Then it makes its page-table entries clean and
-//! read-only, so that the next store faults and sets the flag again. Then it flushes their
-//! translations, and only then submits the contents. Every store is therefore in the written
-//! contents, or makes the page dirty. Pages that were unmapped and flushed need no cleaning. A page
-//! whose write failed stays dirty and is marked.
+//! Write-back first clears the dirty flag of a page. Then it makes the page-table entries of the
+//! page clean and read-only, so that the next store faults and sets the flag again. Then it flushes
+//! the translations of the page, and only then submits the contents. Every store is therefore in
+//! the written contents, or makes the page dirty. Pages that were unmapped and flushed need no
+//! cleaning. A page whose write failed stays dirty and is marked.
 
 use super::{
     FileId, PageCache, StoreError,

@@ -122,8 +122,8 @@ costs! {
         list_buddy_select: Instructions,
             "list-buddy, per block of a CPU's lists selected for freeing";
     }
-    /// Instructions of the library, in tenths, per unit of the work that it reports to its platform.
-    /// There is one field per kind of work.
+    /// Instructions of the library, in tenths, per unit of the work that it reports to its
+    /// platform. There is one field per kind of work.
     library: Library {
         hot_alloc: Tenths, "an allocation from a ring";
         hot_free: Tenths, "a free into a ring";

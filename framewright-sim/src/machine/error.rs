@@ -41,7 +41,7 @@ impl MachineError {
 }
 
 /// The nearest of `words` to `text`: one that begins with it, or else the one with the least edit
-/// distance, if that is at most one in three letters.
+/// distance, if that is at most a third of the letters.
 pub(super) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let text = text.to_ascii_lowercase();
     let rank = |word: &'w str| {

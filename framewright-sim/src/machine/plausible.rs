@@ -20,13 +20,14 @@ const FARTHER: [&[&str]; 2] = [
     &["latency.l2", "latency.modified_same_socket", "latency.modified_remote"],
 ];
 
-/// The parameters of an allocation and a free with all lines cached, in each of the two designs,
-/// and their unit as the number per instruction.
+/// The parameters of an allocation and a free with all lines cached, for each of the two designs,
+/// and how many of their units are an instruction: the library's costs are in tenths.
 const ROUNDS: [(&[&str], u64); 2] = [
     (&["library.hot_alloc", "library.hot_free", "code.cycles_per_100_instructions"], 10),
     (&["code.list_buddy_take", "code.list_buddy_give", "code.cycles_per_100_instructions"], 1),
 ];
-/// The least plausible cycles of both operations, far below those of any processor.
+/// The smallest plausible number of cycles for both operations together. Every processor needs far
+/// more.
 const LEAST_ROUND: u64 = 10;
 
 /// The reciprocal of the largest share of all cycles that ticks may take.

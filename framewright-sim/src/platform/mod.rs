@@ -92,8 +92,8 @@ struct Inner {
 }
 
 impl Simulated {
-    /// The platform of `machine`. Zone n is assumed to be on node n; [`Machine::set_home_node`] changes
-    /// that.
+    /// The platform of `machine`. Zone n is assumed to be on node n; [`Machine::set_home_node`]
+    /// changes that.
     #[must_use]
     pub fn new(machine: &Machine, settings: Settings) -> Self {
         lines::set_home_nodes(machine);

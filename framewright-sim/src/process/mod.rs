@@ -8,17 +8,17 @@
 //! interrupt. A kernel that makes a mistake before the flush damages data: it frees, writes out or
 //! copies a frame while a CPU can still store to it.
 //!
-//! There are two kinds of units ([`Mmu`]). [`Mmu::checking`] simulates every memory access of
-//! hardware and kernel as a separate step, so that schedules interleave them in any order.
-//! Translations stay cached until they are flushed, and the [`Oracle`] checks every access.
-//! [`Mmu::measuring`] caches nothing and checks nothing: it simulates page tables, faults and
-//! interrupts with their costs, for many processes of realistic size.
+//! There are two kinds of memory-management units ([`Mmu`]). [`Mmu::checking`] simulates every
+//! memory access of hardware and kernel as a separate step, so that schedules interleave them in
+//! any order. Translations stay cached until they are flushed, and the [`Oracle`] checks every
+//! access. [`Mmu::measuring`] caches nothing and checks nothing: it simulates page tables, faults
+//! and interrupts with their costs, for many processes of realistic size.
 //!
 //! | module    | job                                                             |
 //! |-----------|-----------------------------------------------------------------|
 //! | `pte`     | page tables and their entries                                   |
 //! | `tlb`     | the cached translations of one CPU                              |
-//! | `mmu`     | the units of all CPUs                                           |
+//! | `mmu`     | the memory-management units of all CPUs                         |
 //! | `space`   | an address space: single accesses to shared state               |
 //! | `access`  | loads and stores of programs; accessed and dirty bits           |
 //! | `flush`   | flushes, on this CPU and on others                              |

@@ -94,9 +94,9 @@ impl PageMover {
         Self { frees_claimed: frees, ..self }
     }
 
-    /// Unmaps a page for its program, after waiting for its migration. Calls `on_frame` with the
-    /// frame that the page-table entry names first. Calls `free` with the frame of the page. If the
-    /// page is claimed, the end of the claim frees the frame instead.
+    /// Unmaps a page for its program, after waiting for its migration. Calls `on_frame` once, with
+    /// the first frame that is found in the page-table entry. Calls `free` with the frame of the
+    /// page. If the page is claimed, the end of the claim frees the frame instead.
     pub fn unmap_page(
         &self,
         cpu: Cpu<'_>,

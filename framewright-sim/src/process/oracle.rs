@@ -35,34 +35,34 @@ impl Token {
 /// A kind of violation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Error)]
 pub enum Symptom {
-    /// A CPU accessed a frame that was freed after its translation was cached (I5).
+    /// A CPU accessed a frame that was freed after its translation was cached.
     #[error("stale TLB access to a freed frame")]
     StaleAccess,
-    /// A CPU accessed a page after its unmapping had ended (I5).
+    /// A CPU accessed a page after its unmapping had ended.
     #[error("stale TLB access to an unmapped page")]
     UnmappedAccess,
-    /// A load did not return the last store (I5, I6).
+    /// A load did not return the last store.
     #[error("a load does not return the last store")]
     WrongContents,
-    /// At the end, the last store to a page is neither in a frame nor in a store (I6).
+    /// At the end, the last store to a page is neither in a frame nor in a store.
     #[error("a store was lost")]
     LostWrite,
-    /// An allocated frame was allocated again (I3).
+    /// An allocated frame was allocated again.
     #[error("a frame was allocated twice")]
     TakenTwice,
-    /// A free frame was freed (I3).
+    /// A free frame was freed.
     #[error("a frame was freed twice")]
     FreedTwice,
-    /// A frame of an isolated pageblock was allocated (I3, I7).
+    /// A frame of an isolated pageblock was allocated.
     #[error("a frame of an isolated pageblock was allocated")]
     Isolated,
     /// Two CPUs are inside one exclusive section.
     #[error("two CPUs are inside one exclusive section")]
     SharedSection,
-    /// At the end, a frame is allocated that nothing maps (I1).
+    /// At the end, a frame is allocated that nothing maps.
     #[error("a frame was leaked")]
     Leaked,
-    /// The allocator's metadata is inconsistent (I1, I2, I7, I9).
+    /// The allocator's metadata is inconsistent.
     #[error("the allocator's metadata is inconsistent")]
     Inconsistent,
     /// Lost wake-up: a waiter sleeps although its condition is met, and no other CPU will wake it.
@@ -93,7 +93,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// An oracle for frames 0 to `frames`, all free.
+    /// An oracle for `frames` frames, numbered from 0, all free.
     #[must_use]
     pub fn new(frames: u32) -> Self {
         Self {

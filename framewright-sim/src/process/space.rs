@@ -155,7 +155,8 @@ impl AddressSpace {
         (now.frame == mapping.frame && now.writable == mapping.writable).then_some(now)
     }
 
-    /// The CPUs that may have cached translations and are not lazy.
+    /// The CPUs that have loaded the address space, including those in lazy TLB mode. Other CPUs
+    /// compare generations when they load it.
     #[must_use]
     pub fn cpus(&self, cpu: Cpu<'_>) -> CpuSet {
         self.mmu().step(cpu);

@@ -72,7 +72,8 @@ fn bits_are_set_as_they_are_on_x86() {
         .run(|cpu, world| {
             assert_eq!(world.load(cpu, 1), Ok(Token::ZERO));
             assert_eq!(bits(world), Some((true, false)));
-            // The kernel may clear both bits: accesses through the cached translation do not set them again.
+            // The kernel may clear both bits: accesses through the cached translation do not set
+            // them again.
             let space = world.process.space();
             let clean = Mapping { accessed: false, ..world.mapping(1).unwrap() };
             space.replace_pte(cpu, 1, Pte::Present(clean));

@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Limit of schedules of an exhaustive control. Without it a campaign might not end: the number of
 /// schedules of the larger scenarios is not known.
 const EXHAUSTIVE_CONTROL_MAX: u64 = 6_000_000;
-/// Percentage of the seeds of a hunt that must find the bug.
+/// Percentage of the hunts for a bug that must find it.
 const GOAL_PERCENT: usize = 90;
 
 /// The parameters of a campaign.
@@ -41,7 +41,7 @@ pub struct Campaign {
     pub first_seed: u64,
     /// Limit of schedules of a hunt.
     pub schedules: u64,
-    /// Schedules that the random runs of a control try in all.
+    /// Schedules that the random runs of a control (a scenario without a bug) try in all.
     pub control: u64,
     /// Limit of schedules of an exhaustive control.
     pub control_exhaustive: u64,
@@ -52,7 +52,7 @@ pub struct Campaign {
 }
 
 impl Default for Campaign {
-    /// All scenarios and bugs, with a run time of some seconds.
+    /// All scenarios and bugs, in less than a minute.
     fn default() -> Self {
         Self {
             scenarios: SCENARIOS.iter().collect(),

@@ -14,7 +14,8 @@
 //! |------------|------------------------------------------------------------------------|
 //! | `table`    | all scenarios                                                          |
 //! | `bug`      | the bugs, and their symptoms                                           |
-//! | `unmap`, `switch`, `lazy`, `reclaim`, `munmap_race`, `take` | stores against page-table changes |
+//! | `unmap`, `switch`, `lazy`, `reclaim`, `munmap_race` | accesses that race with page-table changes |
+//! | `take`     | allocation from a stack of frames                                      |
 //! | `migrate`  | migration, with events at each step                                    |
 //! | `deferred`   | operations on pages that wait for a flush                            |
 //! | `library`  | the library's allocator with threads, drains, hotplug, isolation, low memory |

@@ -1,5 +1,6 @@
-//! Compares the public API of packages with the committed lists `api.txt`. In a package with an `ownership.tsv`,
-//! also checks that the file says, for each function that handles frames, why it is sound.
+//! Compares the public API of packages with the committed lists `api.txt`. In a package with an
+//! `ownership.tsv`, also checks that the file says, for each function that handles frames, why it
+//! is sound.
 //!
 //! Exit codes: 0 equal, 1 different, 2 bad arguments or files.
 

@@ -1,9 +1,9 @@
-//! The list of all unsafe functions, and of all public functions with frames, tokens, ranges, batches or captured
-//! blocks in their signatures. Each line says why the function is sound.
+//! The list of all unsafe functions, and of all public functions with frames, tokens, ranges,
+//! batches or captured blocks in their signatures. Each line says why the function is sound.
 //!
-//! Each line has three columns: the function, the public type or trait that makes the function sound, and the reason.
-//! The second column is `value` if the function only computes with numbers, and `unsafe` if the caller must prove
-//! soundness.
+//! Each line has three columns: the function, the public type or trait that makes the function
+//! sound, and the reason. The second column is `value` if the function only computes with numbers,
+//! and `unsafe` if the caller must prove soundness.
 
 use std::collections::{BTreeMap, BTreeSet};
 

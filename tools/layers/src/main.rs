@@ -4,14 +4,14 @@
 //!
 //! If module A names module B, there is an *arrow* from A to B. If module B re-exports an item of
 //! module C, a path through B is an arrow to B. If the root of the crate re-exports an item of C, a
-//! path through the root is an arrow to C. If a method of a type of module B is defined in module C,
-//! a call of the method is an arrow to C. Test code may name any module.
+//! path through the root is an arrow to C. If a method of a type of module B is defined in module
+//! C, a call of the method is an arrow to C. Test code may name any module.
 //!
-//! A page of documentation contains a picture of the modules between two marks. The command fails if that picture
-//! differs from the sources. With `--update`, it writes the picture into the page.
+//! A page of documentation contains a picture of the modules between two marks. The command fails
+//! if that picture differs from the sources. With `--update`, it writes the picture into the page.
 //!
-//! Usage: `layers [--update] SOURCES PAGE`. Exit codes: 0 all dependencies and the page are correct, 1 something is
-//! wrong, 2 bad arguments.
+//! Usage: `layers [--update] SOURCES PAGE`. Exit codes: 0 all dependencies and the page are
+//! correct, 1 something is wrong, 2 bad arguments.
 
 mod overview;
 mod paths;
@@ -101,7 +101,8 @@ fn graph(arrows: &[Arrow]) -> Result<Graph, String> {
     Ok(graph)
 }
 
-/// A line for each module with the modules that it names, and a line with totals. `^` marks upward arrows.
+/// A line for each module with the modules that it names, and a line with totals. `^` marks upward
+/// arrows.
 fn list(graph: &Graph) -> String {
     let mut text = String::new();
     for (&from, targets) in graph.iter().rev() {

@@ -1,4 +1,5 @@
-//! A picture of the modules for a page of documentation: a table, and a graph in Mermaid's language.
+//! A picture of the modules for a page of documentation: a table, and a graph in Mermaid's
+//! language.
 
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path};
 
@@ -7,8 +8,8 @@ use crate::{Graph, LAYERS};
 const BEGIN: &str = "<!-- drawn by .ci/layers --update -->\n";
 const END: &str = "<!-- end of what is drawn -->\n";
 
-/// A table of the modules, the highest first, and a graph of their dependencies, without those that a longer path
-/// implies.
+/// A table of the modules, the highest first, and a graph of their dependencies, without those that
+/// a longer path implies.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Paths and method calls in the tokens of a file, and the modules, types and methods that the file defines.
+//! Paths and method calls in the tokens of a file, and the modules, types and methods that the file
+//! defines.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
@@ -141,7 +142,8 @@ fn starts_path(tokens: &[TokenTree], at: usize) -> bool {
     (word == "crate" || word == "super") && !continues && is_separator(&tokens[at + 1..])
 }
 
-/// Collects the path at the start of `tokens`, or the paths of a tree in braces. Returns its number of tokens.
+/// Collects the path at the start of `tokens`, or the paths of a tree in braces. Returns its number
+/// of tokens.
 fn path(tokens: &[TokenTree], module: &[String], paths: &mut Vec<Vec<String>>) -> usize {
     let mut prefix = Vec::new();
     let mut at = 0;

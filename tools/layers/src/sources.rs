@@ -39,8 +39,9 @@ pub(crate) fn arrows(root: &Path) -> Result<Vec<Arrow>, String> {
     Ok(sources.arrows.into_iter().chain(calls).collect())
 }
 
-/// The arrows of method calls. If a module adds a method to a type of another module, no path at the call names that
-/// module. The types of receivers are not known here, so methods are ignored if several modules define the same name.
+/// The arrows of method calls. If a module adds a method to a type of another module, no path at
+/// the call names that module. The types of receivers are not known here, so methods are ignored if
+/// several modules define the same name.
 fn calls(files: &[File]) -> Vec<Arrow> {
     let mut types: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut definers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

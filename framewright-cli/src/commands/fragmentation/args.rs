@@ -23,13 +23,13 @@ macro_rules! with_examples {
              its own calls. One call in 7 is timed, and the time of reading the clock is subtracted. \
              cpu_ns_per_operation is the CPU time of this process: it includes the work of the command, \
              which is the same for all allocators. \
-             Two or more threads are pinned to CPUs, with real-time priority if the system permits that; not if the \
-             process may use fewer CPUs. \
+             Two or more threads are pinned to CPUs, with real-time priority if the system permits that. They are \
+             not pinned if the process may use fewer CPUs. \
              With one thread, the same arguments give the same counts.\n\n\
              On a simulated machine (--machine), every CPU takes the place of a thread; with --free-by other it sends \
              its blocks to the next CPU, which frees them. The allocator's \
              work takes the time of a model, and the CPUs have no other work, except for --think. All \
-             figures repeat; zone_lock_wait_pct is the share of CPU time that waits for zone locks. The \
+             figures are the same on every run; zone_lock_wait_pct is the share of CPU time that waits for zone locks. The \
              library and list-buddy have such a model.\n\n\
              The other allocators have no watermarks. The library has none here either, unless --set or \
              --vs names zone.min_free or zone.watermark_scale. frame-alloc-depot and \
@@ -152,7 +152,8 @@ pub(crate) struct FragmentationArgs {
     /// The CPU that frees a block
     #[arg(long, value_enum, value_name = "CPU", default_value_t)]
     pub(crate) free_by: FreeBy,
-    /// Allocators to compare, separated by commas [default: all, on simulated machines the first two]
+    /// Allocators to compare, separated by commas [default: all, on simulated machines the first
+    /// two]
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     pub(crate) contenders: Vec<Name>,
     /// Draw the free huge frames over time into this file, as SVG

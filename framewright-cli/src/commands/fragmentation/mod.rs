@@ -250,7 +250,8 @@ fn table(section: &Section, words: &str, report: &Report, style: Style) -> Strin
     format!("{heading}{note}\n{table}\n")
 }
 
-/// The points of the series whose index `is_shown`, one row each. `unit` is that of their positions.
+/// The points of the series whose index `is_shown`, one row each. `unit` is that of their
+/// positions.
 fn show_series(
     section: &Section,
     unit: &str,

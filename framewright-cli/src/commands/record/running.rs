@@ -18,7 +18,7 @@ use std::{
 use super::TICK;
 use crate::output;
 
-/// Offset of the exit code of shells for a command that a signal ended.
+/// Shells report 128 plus the number of the signal for a command that a signal ended.
 const BY_SIGNAL: i32 = 128;
 
 /// A running command.
@@ -72,7 +72,7 @@ impl Running {
             _ => None,
         };
         if let (false, Some(signal)) = (self.has_ended(), pass_on) {
-            // It may have ended in the meantime.
+            // The command may have ended in the meantime.
             let _ = kill_process(Pid::from_child(&self.child), signal);
         }
         let mut waited = Duration::ZERO;
@@ -110,7 +110,7 @@ impl Ended {
 pub(crate) struct Signals(Receiver<i32>);
 
 impl Signals {
-    /// Receives these signals from now on, instead of their usual effect.
+    /// Receives SIGCHLD, SIGHUP, SIGINT and SIGTERM from now on. They lose their usual effect.
     pub(crate) fn listen() -> io::Result<Self> {
         let mut signals = iterator::Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGTERM])?;
         let (sender, receiver) = mpsc::channel();

@@ -59,7 +59,8 @@ pub(crate) struct ReplayArgs {
 /// An allocator other than the library.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Beside {
-    /// The classic design of kernels: no watermarks, no reserves; it has some of the settings of --set
+    /// The classic design of kernels: no watermarks, no reserves; it has some of the settings of
+    /// --set
     ListBuddy,
 }
 

@@ -99,7 +99,7 @@ fn activity(of: &Activity) -> Figures {
     figures
 }
 
-/// A run of events of one kind on a CPU proves at least one refill or drain, and each of these
+/// Consecutive events of one kind on a CPU prove at least one refill or drain, and each of these
 /// took the zone lock at least once.
 fn kernel_activity(of: &KernelActivity) -> Figures {
     vec![

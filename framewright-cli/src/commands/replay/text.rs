@@ -165,8 +165,9 @@ fn shown<'n>(report: &Report, names: &[&'n str]) -> Vec<&'n str> {
     names.iter().filter(|name| !name.starts_with(ONLY_IF_ANY) || arose(name)).copied().collect()
 }
 
-/// One line with the mean of [`ORDER9`] of every run that has it, and its ratio to that of the
-/// classic design or, without that, of the first run. Nothing for a single run.
+/// One line: the mean of [`ORDER9`] of every run that has it, and the ratio of each mean to that of
+/// the classic design, or to that of the first run if the classic design did not run. Empty for a
+/// single run.
 fn means(report: &Report) -> String {
     let mean = |run: &Run| run.metrics.get(&format!("{ORDER9}_mean")).map(|it| it.median);
     let runs = report.runs.iter().filter_map(|run| Some((run.label.as_str(), mean(run)?)));

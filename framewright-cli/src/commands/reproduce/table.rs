@@ -47,8 +47,8 @@ const COLUMNS: [Column; 14] = [
     }),
 ];
 
-/// Rows grouped by kind of figure, and by whether they are modelled: a table for each keeps columns
-/// narrow.
+/// A table for each machine and workload, and one more for their modelled figures. Separate tables
+/// keep the columns narrow.
 pub(crate) fn tables(rows: &[Row], style: Style) -> String {
     let mut groups: IndexMap<(&str, &str, bool), Vec<&Row>> = IndexMap::new();
     for row in rows {

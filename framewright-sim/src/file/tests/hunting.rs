@@ -48,7 +48,7 @@ const OTHER: &[(usize, u32, Access)] = &[
 struct Hunt {
     batching: FlushBatching,
     deferred_max: u32,
-    /// One write in `every` fails.
+    /// One write in `every` fails; with 0, none fails.
     every: u64,
     /// Pages are migrated, too.
     moves: bool,

@@ -30,7 +30,7 @@ pub(super) struct Fault {
 enum Place {
     /// A value: the error shows it.
     Value,
-    /// A table: the error shows it if it is a value too, not a section.
+    /// A table. The error shows an inline table, but not a section.
     Table,
     /// A key, or text that is not TOML.
     Other,

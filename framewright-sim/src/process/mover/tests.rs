@@ -94,7 +94,7 @@ impl Fixture<'_, '_> {
     }
 }
 
-/// Every page is mapped from the start.
+/// A source without frames: every page is mapped from the start.
 struct Nothing;
 
 impl FrameSource for Nothing {

@@ -8,7 +8,8 @@ use crate::{
     scenario::{Bug, Verdict},
 };
 
-/// Of 1024 frames: two or three blocks are left for ordinary requests.
+/// The setting `zone.min_free`, of 1024 frames. The frames above it are two or three blocks for
+/// ordinary requests.
 const RESERVE: u32 = 1012;
 /// An urgent request, of an order that the per-CPU lists do not store: no other frame leaves the
 /// zone for it.

@@ -1,4 +1,4 @@
-//! The memory of these scenarios, and the checks at the end.
+//! The memory of the scenarios with the library's allocator, and the checks at the end.
 
 use std::cell::{Cell, RefCell};
 

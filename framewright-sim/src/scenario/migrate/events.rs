@@ -12,8 +12,8 @@ const TIMES: u32 = 6;
 /// The number of steps for which the owner refuses.
 const REFUSED_STEPS: u32 = 4;
 
-/// The number of steps for which a page stays pinned or in write-out, or by which an event is delayed.
-/// It varies from less than one step of the migration to all its steps.
+/// The number of steps for which a page stays pinned or in write-out, or by which an event is
+/// delayed. It varies from less than one step of the migration to all its steps.
 const fn varied_steps(nth: u32) -> u32 {
     4 << (2 * (nth / PAGES))
 }

@@ -5,20 +5,20 @@
 //!
 //! CPU 2 compacts, CPU 0 stores to pages, CPU 1 stores to one and causes an event as soon as pages
 //! are claimed. The schedule decides at which [step](Step) of a migration the event happens. Each
-//! event is counted ([`Machine::reach`]), so that the coverage can be checked. The owner refuses each
-//! page twice before the remapping, so every run has migrations to undo and to release. At the end
-//! no store is lost, no page is claimed, no pageblock is isolated, no frame is missing, and a page
-//! whose write failed is dirty.
+//! event is counted ([`Machine::reach`]), so that the coverage can be checked. The owner refuses
+//! each page twice before the remapping, so every run has migrations to undo and to release. At the
+//! end no store is lost, no page is claimed, no pageblock is isolated, no frame is missing, and a
+//! page whose write failed is dirty.
 //!
 //! Counts of the events in 2000 random schedules from seed 0, without a bug:
 //!
-//! | event                             | claim | unmap | flush | copy | remap | undo | release |
-//! |-----------------------------------|------:|------:|------:|-----:|------:|-----:|--------:|
-//! | the owner refuses                 |   285 |  3069 |     - |    - |  1051 |    - |       - |
-//! | a pin of the page is requested    |  2951 |  2588 |  4640 |  157 |   137 |  338 |     147 |
-//! | the write of a page fails         |  4665 |  2087 |   794 |   28 |    76 |   19 |     485 |
-//! | its program starts to unmap it    |    29 |   392 |  2825 |  181 |   177 |  198 |      10 |
-//! | a frame beside its target is freed |  1013 |    45 |  1963 |  204 |   398 |  377 |       - |
+//! | event                                      | claim | unmap | flush | copy | remap | undo | release |
+//! |--------------------------------------------|------:|------:|------:|-----:|------:|-----:|--------:|
+//! | the owner refuses the page                 |   285 |  3069 |     - |    - |  1051 |    - |       - |
+//! | a program requests a pin of the page       |  2951 |  2588 |  4640 |  157 |   137 |  338 |     147 |
+//! | the write of the page fails                |  4665 |  2087 |   794 |   28 |    76 |   19 |     485 |
+//! | the program starts to unmap the page       |    29 |   392 |  2825 |  181 |   177 |  198 |      10 |
+//! | a frame beside the page's target is freed  |  1013 |    45 |  1963 |  204 |   398 |  377 |       - |
 //!
 //! * The library calls the owner to claim, unmap and remap pages, and at no other step.
 //! * A pin or an unmapping counts once, at the first step that it observes under the lock of the
@@ -31,15 +31,15 @@
 //!   The owner reads the targets from the library's moves. At `claim` some targets may have been
 //!   freed just before; their number is not known. At `release` all of them have been freed.
 //!
-//! Symptoms of the bugs: the library refuses the second free of a target that was freed. A failed
-//! write that does not end a claim leaves a claim behind, if the page was claimed at the time of
-//! the failure. The final check of all writes finds a page without its dirty state.
+//! Symptoms of the bugs: the library refuses the second free of a target ([`Bug::TargetFreed`]). A
+//! page that was claimed when its write failed stays claimed ([`Bug::FailedStaysClaimed`]). The
+//! final check of all writes finds a page without its dirty state ([`Bug::DirtyLeftBehind`]).
 //!
 //! | module    | job                                                     |
 //! |-----------|---------------------------------------------------------|
 //! | `step`    | the steps, the events, and their counts                 |
 //! | `owner`   | the step of each page, and the users of its frame       |
-//! | `writing` | the state of pages whose write failed                   |
+//! | `writing` | the writeback state of pages: in progress or failed     |
 //! | `events`  | the events, on CPU 1                                    |
 
 mod events;
@@ -83,8 +83,8 @@ const FRAMES: u64 = 2 * PAGEBLOCK;
 const TABLE: u64 = PAGEBLOCK;
 /// The first free frame of the second pageblock.
 const FREE_START: u64 = FRAMES - 8;
-/// Frames of the second pageblock that are allocated at first and freed during the run, in the scenario
-/// [`Event::Neighbour`]. Each follows a free frame, which is a possible target.
+/// Frames of the second pageblock that are allocated at first and freed during the run, in the
+/// scenario [`Event::Neighbour`]. Each follows a free frame, which is a possible target.
 const NEIGHBOURS: [u64; 4] = [FREE_START + 1, FREE_START + 3, FREE_START + 5, FREE_START + 7];
 
 /// CPUs 0 and 1 run threads. CPU 2 compacts their memory, and then allocates the range to which

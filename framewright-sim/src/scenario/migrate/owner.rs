@@ -99,7 +99,7 @@ impl Owner {
         self.machine.reach(step as usize);
     }
 
-    fn is_at(&self, at: &Move, step: Step) {
+    fn record_step(&self, at: &Move, step: Step) {
         // The target of a page that is refused before its unmapping is freed at once.
         let has_none = match at.stage() {
             Stage::Claimed | Stage::Gone => true,
@@ -116,8 +116,8 @@ impl Owner {
         self.failed.borrow_mut().retain(|&failed| failed != frame);
     }
 
-    /// Pins a page, after waiting for its migration. Calls `on_frame` with the frame that the
-    /// page-table entry names first.
+    /// Pins a page, after waiting for its migration. Calls `on_frame` once, with the first frame
+    /// that is found in the page-table entry.
     pub(super) fn pin(&self, cpu: Cpu<'_>, page: u32, on_frame: impl FnOnce(u32)) -> Option<Hold> {
         self.hold(cpu, page, on_frame, |frame| self.pins.borrow_mut().push(frame))
     }
@@ -245,9 +245,9 @@ unsafe impl Mover<Simulated> for Owner {
         batch: &mut Unmapping<'_, '_, '_, Simulated>,
     ) {
         // All pages have their targets when the first one is unmapped.
-        moves.iter().for_each(|at| self.is_at(at, Step::Claim));
+        moves.iter().for_each(|at| self.record_step(at, Step::Claim));
         for at in moves {
-            self.is_at(at, Step::Unmap);
+            self.record_step(at, Step::Unmap);
             self.cpu().step();
             if !self.is_refused(at) && !self.is_busy(at) {
                 // The remapping notices later pins.
@@ -256,15 +256,15 @@ unsafe impl Mover<Simulated> for Owner {
             }
             match at.stage() {
                 Stage::Gone => self.ended(number(at.from())),
-                Stage::Unmapped => self.is_at(at, Step::Flush),
-                _ => self.is_at(at, Step::Claim),
+                Stage::Unmapped => self.record_step(at, Step::Flush),
+                _ => self.record_step(at, Step::Claim),
             }
         }
     }
 
     fn remap(&self, moves: &mut [Move], effort: &Effort, flushed: &Flushed<'_>) {
         for at in moves {
-            self.is_at(at, Step::Remap);
+            self.record_step(at, Step::Remap);
             self.cpu().step();
             if self.is_refused(at) {
                 if self.bug == Some(Bug::RefusedHalfWay) {
@@ -291,16 +291,16 @@ unsafe impl Mover<Simulated> for Owner {
 
     fn undo(&self, moves: &[Move]) {
         for at in moves {
-            self.is_at(at, Step::Undo);
+            self.record_step(at, Step::Undo);
             self.machine.current().inspect(Cpu::step);
             self.mover.undo(std::slice::from_ref(at));
-            self.is_at(at, Step::Claim);
+            self.record_step(at, Step::Claim);
         }
     }
 
     fn release(&self, moves: &mut [Move]) {
         for at in moves {
-            self.is_at(at, Step::Release);
+            self.record_step(at, Step::Release);
             // The release takes the lock of a list.
             (0..4).for_each(|_| _ = self.machine.current().inspect(Cpu::step));
             let skipped = self.bug == Some(Bug::FailedStaysClaimed)

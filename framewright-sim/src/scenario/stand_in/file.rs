@@ -153,8 +153,8 @@ impl<'l, 'm> File<'l, 'm> {
         Ok(frame)
     }
 
-    /// Reclaims those of the pages that are cached: unmaps them, writes out dirty ones, and releases
-    /// their frames.
+    /// Reclaims those of the pages that are cached: unmaps them, writes out dirty ones, and
+    /// releases their frames.
     pub(in crate::scenario) fn reclaim(&self, cpu: Cpu<'_>, pages: &[u32]) {
         let flusher = self.env.flusher(cpu);
         let mut slots = slots();

@@ -1,5 +1,5 @@
-//! Stand-ins: small models of the code around the allocator, for scenarios that test the order of the
-//! steps of that code.
+//! Stand-ins: small models of the code around the allocator, for scenarios that test the order of
+//! the steps of that code.
 
 mod file;
 mod reclaimer;

@@ -26,7 +26,7 @@ impl Stack {
         }
     }
 
-    /// The same without its lock: a seeded bug.
+    /// A stack without its lock: a seeded bug.
     pub(in crate::scenario) fn unlocked(frames: u32) -> Self {
         Self { locking: false, ..Self::new(frames) }
     }
