@@ -23,10 +23,12 @@ kinds of columns. \"published\": figures from the authors' machine. \"kernel\": 
 \"measured\": counts from the run of the library. \"modelled\": times of the simulated machine. The band is \
 the range of a modelled figure if each estimated parameter of the machine is a quarter smaller or larger.
 
-A row agrees if both figures have the same sign and are within a factor of three. If the library \
-is compared with a running kernel's counts (tlb-batch), better figures agree as well. Two kinds of rows are \
-shown and not judged: rows to which parameters of the machine were fitted, and rows without a comparable \
-figure. Notes name them. All other rows must agree.
+A figure agrees if it has the same sign as the published one and is within a factor of three. If the library \
+is compared with a running kernel's counts (tlb-batch), better figures agree as well. \u{d7}0.68 is our figure \
+divided by theirs. \"constant\" is what a model without any knowledge would get: the median of the other \
+machines' published figures. Where three machines or more were published, their order is judged too (rank \
+correlation, 1 is the same order). Two kinds of figures are shown and not judged: those to which parameters of \
+the machine were fitted, and those without a comparable figure. Notes name them. All others must agree.
 
 Examples:
   framewright reproduce bulk-free
@@ -36,7 +38,7 @@ Examples:
   framewright reproduce high-order-drain --quick
       One seed, short runs, nothing judged.
 
-Exit codes: 0 every judged row agrees, 1 a row does not, 2 bad input.";
+Exit codes: 0 every judged figure agrees, 1 a figure does not, 2 bad input.";
 
 const ALL: &str = "all";
 
@@ -159,8 +161,10 @@ fn notes(rows: &[Row]) -> IndexSet<String> {
     let kernels = kernels.map(|kernel| format!("kernel: {}", kernel.source));
     let mut notes: IndexSet<String> = published.chain(kernels).collect();
     let mut shown: IndexMap<&str, IndexSet<String>> = IndexMap::new();
-    for row in rows {
-        match &row.role {
+    for (row, judgement) in
+        rows.iter().flat_map(|row| row.judgements.iter().map(move |it| (row, it)))
+    {
+        match &judgement.role {
             Role::Fitted(why) => _ = notes.insert(format!("fitted: {}: {why}", row.machine)),
             Role::Shown(why) => _ = shown.entry(why).or_default().insert(shown_as(row, rows)),
             Role::Predicted => {}
@@ -176,7 +180,9 @@ fn notes(rows: &[Row]) -> IndexSet<String> {
 /// The figure of a row that is not judged, with its allocator if the same figure of another
 /// allocator is judged.
 fn shown_as(row: &Row, rows: &[Row]) -> String {
-    let is_judged = |other: &Row| other.metric == row.metric && other.role == Role::Predicted;
+    let is_judged = |other: &Row| {
+        other.metric == row.metric && other.judgements.iter().any(|it| it.role == Role::Predicted)
+    };
     match rows.iter().any(is_judged) {
         true => format!("{} of {}", row.metric, row.subject),
         false => row.metric.clone(),
@@ -193,12 +199,14 @@ mod tests {
         if let Some(published) = &mut other.published {
             published.machine = "another".into();
         }
-        let fitted = Row { role: Role::Fitted("latencies".into()), ..row() };
-        let shown = |metric: &str| Row {
-            role: Role::Shown("alone".into()),
-            metric: metric.into(),
-            ..row()
+        let in_role = |role| {
+            let mut row = row();
+            row.judgements[0].role = role;
+            row
         };
+        let fitted = in_role(Role::Fitted("latencies".into()));
+        let shown =
+            |metric: &str| Row { metric: metric.into(), ..in_role(Role::Shown("alone".into())) };
         let rows = [row(), other, fitted, shown("a"), shown("b"), shown("a")];
         let notes: Vec<String> = notes(&rows).into_iter().collect();
         let expected = [

@@ -25,6 +25,7 @@ pub use compare::{Comparison, HEADER_NOTE, gain_percent};
 pub use file::{ReportError, check_destination, replaces, write_json, write_text};
 pub use model::{Better, Check, Measured, Metric, Point, Report, Run, Unit, Verdict, cpu_metric};
 pub use published::{
-    Agreement, Band, Kernel, Published, Quantity, Reference, Role, Row, Sides, change_pct,
+    Agreement, Band, Constant, Judgement, Kernel, Published, Quantity, Reference, Role, Row, Sides,
+    change_pct,
 };
 pub use table::{Style, Table, Tone, decimal, each_run, scaled, scaled_nanos, sparkline};

@@ -36,17 +36,11 @@ pub struct Row {
     pub modelled: Option<Sides>,
     /// The range of the judged quantity while parameters that it may depend on vary.
     pub band: Option<Band>,
-    /// The quantity that is judged.
-    pub by: Quantity,
-    /// The reference of the judgement.
-    pub against: Reference,
-    /// Whether it is judged.
-    pub role: Role,
     /// Values up to this one count as zero.
     #[serde(serialize_with = "short")]
     pub resolution: f64,
-    /// The judgement; `None` before it.
-    pub agreement: Option<Agreement>,
+    /// The judged quantities. [`Row::band`] is the range of the first.
+    pub judgements: Vec<Judgement>,
 }
 
 /// Published values. For some figures only the change was published.
@@ -123,15 +117,43 @@ pub enum Reference {
     KernelOrBetter,
 }
 
-/// Whether a row tests the model.
+/// The judgement of one quantity of a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// The judged quantity.
+    pub by: Quantity,
+    /// The reference.
+    pub against: Reference,
+    /// Whether the quantity tests the model.
+    pub role: Role,
+    /// The result; `None` before the judgement.
+    pub agreement: Option<Agreement>,
+    /// Our figure divided by the reference. `None` if a figure is missing or the reference is zero.
+    pub factor: Option<f64>,
+    /// The same judgement of a model that knows nothing. `None` if the quantity is published for one machine only.
+    pub constant: Option<Constant>,
+}
+
+/// The result of a model that predicts the same figure for every machine: the median of the references of the other
+/// machines.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Constant {
+    /// The figure.
+    #[serde(serialize_with = "short")]
+    pub value: f64,
+    /// Whether it agrees with the reference.
+    pub agrees: bool,
+}
+
+/// Whether a quantity of a row tests the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// No parameter was fitted to the row: it is judged.
+    /// No parameter was fitted to the quantity: it is judged.
     Predicted,
-    /// Parameters were fitted to the row, so it is not judged. Names the parameters.
+    /// Parameters were fitted to the quantity, so it is not judged. Names the parameters.
     Fitted(String),
-    /// The row has no reference. States the reason.
+    /// The quantity has no reference that it can be compared with. States the reason.
     Shown(String),
 }
 
@@ -147,6 +169,22 @@ pub enum Agreement {
     Missing,
     /// It is not judged.
     NotJudged,
+}
+
+impl Judgement {
+    /// A prediction that has not been judged yet.
+    #[must_use]
+    pub fn new(by: Quantity, against: Reference) -> Self {
+        let (role, agreement) = (Role::Predicted, None);
+        Self { by, against, role, agreement, factor: None, constant: None }
+    }
+
+    /// The judgement in this role.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = role;
+        self
+    }
 }
 
 impl Published {
@@ -252,18 +290,20 @@ mod tests {
             measured: None,
             modelled: Sides::alone(&[40.0], Unit::PerSecond, None),
             band: None,
-            by: Quantity::Change,
-            against: Reference::Published,
-            role: Role::Fitted("latencies".into()),
             resolution: 0.0,
-            agreement: Some(Agreement::NotJudged),
+            judgements: vec![Judgement {
+                agreement: Some(Agreement::NotJudged),
+                factor: Some(0.8),
+                ..Judgement::new(Quantity::Change, Reference::Published)
+                    .role(Role::Fitted("latencies".into()))
+            }],
         };
         let text = serde_json::to_string(&row).unwrap();
         for part in [
             r#""published":{"before":50.0,"after":52.0,"change_pct":4.0,"machine":"Skylake","#,
             r#""kernel":null,"measured":null,"modelled":{"before":{"median":40,"#,
-            r#""by":"change","against":"published","role":{"fitted":"latencies"},"resolution":0,"#,
-            r#""agreement":"not-judged"}"#,
+            r#""resolution":0,"judgements":[{"by":"change","against":"published","role":{"fitted":"latencies"},"#,
+            r#""agreement":"not-judged","factor":0.8,"constant":null}]}"#,
         ] {
             assert!(text.contains(part), "{part} is missing in {text}");
         }

@@ -59,7 +59,7 @@ prefetching buddies gains at most this: the model has no adjacent-line prefetche
 buddy of a single frame by itself";
 
 /// The machine to whose rate and gain parameters were fitted.
-const FITTED: &str = "skx-2s-112";
+pub(super) const FITTED: &str = "skx-2s-112";
 
 /// The list sizes of 2018.
 const LISTS: ListSizes = ListSizes { batch: 31, high: 186 };
@@ -202,7 +202,7 @@ fn rows() -> Vec<Row> {
         let key = key(machine, "pages_per_s");
         let published = Published::sides(before, after, theirs, SOURCE);
         let row = key.row(EXPERIMENT.name, Unit::PerSecond, Some(Better::Higher));
-        row.published(published).role(role(machine))
+        row.published(published).role(role(machine)).also(Quantity::Before, role(machine))
     });
     let wait = [("Skylake, 2 sockets", FITTED, 85.0), ("Skylake, 4 sockets", "skx-4s-224", 81.0)];
     let wait = wait.map(|(theirs, machine, percent)| {

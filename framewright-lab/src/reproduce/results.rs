@@ -3,7 +3,8 @@
 use std::fmt;
 
 use crate::report::{
-    Band, Better, Check, Kernel, Published, Quantity, Reference, Role, Row, Run, Sides, Unit,
+    Band, Better, Check, Judgement, Kernel, Published, Quantity, Reference, Role, Row, Run, Sides,
+    Unit,
 };
 
 /// The result of an experiment.
@@ -39,8 +40,7 @@ impl Results {
         let index = found.unwrap_or_else(|| {
             let role = Role::Shown("no figure was published".into());
             let experiment = self.rows.first().map_or("", |row| &row.experiment);
-            let row = Row { role, ..key.row(experiment, unit, better) };
-            self.rows.push(row);
+            self.rows.push(key.row(experiment, unit, better).role(role));
             self.rows.len() - 1
         });
         &mut self.rows[index]
@@ -88,11 +88,8 @@ impl Key<'_> {
             measured: None,
             modelled: None,
             band: None,
-            by: Quantity::Change,
-            against: Reference::Published,
-            role: Role::Predicted,
             resolution: 0.0,
-            agreement: None,
+            judgements: vec![Judgement::new(Quantity::Change, Reference::Published)],
         }
     }
 }
@@ -125,17 +122,26 @@ impl Row {
         self
     }
 
-    /// The row with this judgement.
+    /// The row with only this judgement.
     #[must_use]
     pub(super) fn judged(mut self, by: Quantity, against: Reference) -> Self {
-        (self.by, self.against) = (by, against);
+        self.judgements = vec![Judgement::new(by, against)];
         self
     }
 
-    /// The row in this role.
+    /// The row with its first judgement in this role.
     #[must_use]
     pub(super) fn role(mut self, role: Role) -> Self {
-        self.role = role;
+        if let Some(first) = self.judgements.first_mut() {
+            first.role = role;
+        }
+        self
+    }
+
+    /// The row with one more judgement, against the published value.
+    #[must_use]
+    pub(super) fn also(mut self, by: Quantity, role: Role) -> Self {
+        self.judgements.push(Judgement::new(by, Reference::Published).role(role));
         self
     }
 
@@ -171,7 +177,7 @@ mod tests {
         assert_eq!(results.rows.len(), 2);
         let row = &results.rows[1];
         assert_eq!((&*row.experiment, &row.measured, row.key()), ("e", &sides, other));
-        assert!(matches!(row.role, Role::Shown(_)));
+        assert!(matches!(row.judgements[0].role, Role::Shown(_)));
         assert_eq!(other.to_string(), "w on m, framewright: pages_per_s");
     }
 }

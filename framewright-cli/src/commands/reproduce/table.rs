@@ -1,7 +1,7 @@
 //! The rows of a result as tables.
 
 use framewright_lab::report::{
-    Agreement, Band, Metric, Quantity, Role, Row, Style, Table, Tone, Unit, decimal,
+    Agreement, Band, Judgement, Metric, Quantity, Role, Row, Style, Table, Tone, Unit, decimal,
 };
 use indexmap::IndexMap;
 use std::fmt::Write;
@@ -82,16 +82,55 @@ fn table(rows: &[&Row], style: Style) -> Table {
     table
 }
 
+/// A line for each judged quantity: whether it agrees, and our figure divided by the reference. Then what a constant
+/// would get.
 fn agreement(row: &Row) -> (String, Tone) {
-    let (word, tone) = match (row.agreement, &row.role) {
+    let words: Vec<(&str, Tone)> = row.judgements.iter().map(word).collect();
+    let tone =
+        [Tone::Bad, Tone::Good].into_iter().find(|tone| words.iter().any(|(_, it)| it == tone));
+    let tone = tone.unwrap_or(Tone::Plain);
+    if let [(first, _), rest @ ..] = &words[..]
+        && tone == Tone::Plain
+        && rest.iter().all(|(word, _)| word == first)
+    {
+        return ((*first).to_owned(), tone);
+    }
+    let lines = row.judgements.iter().zip(words).map(|(judgement, (word, _))| {
+        let quantity = match judgement.by {
+            _ if row.judgements.len() == 1 => "",
+            Quantity::Before => "before: ",
+            Quantity::After => "after: ",
+            Quantity::Change => "change: ",
+        };
+        format!("{quantity}{word}{}", measure(row, judgement))
+    });
+    (lines.collect::<Vec<_>>().join("\n"), tone)
+}
+
+fn word(judgement: &Judgement) -> (&'static str, Tone) {
+    match (judgement.agreement, &judgement.role) {
         (Some(Agreement::Agrees), _) => ("yes", Tone::Good),
         (Some(Agreement::Disagrees), _) => ("NO", Tone::Bad),
         (Some(Agreement::Missing), _) => ("NO FIGURE", Tone::Bad),
         (_, Role::Fitted(_)) => ("fitted", Tone::Plain),
         (_, Role::Shown(_)) => ("shown", Tone::Plain),
         (_, Role::Predicted) => ("not judged", Tone::Plain),
-    };
-    (word.to_owned(), tone)
+    }
+}
+
+/// The factor of a judged quantity, and the figure and result of a constant.
+fn measure(row: &Row, judgement: &Judgement) -> String {
+    if !matches!(judgement.agreement, Some(Agreement::Agrees | Agreement::Disagrees)) {
+        return String::new();
+    }
+    let factor = judgement
+        .factor
+        .map_or_else(String::new, |factor| format!(" \u{d7}{}", decimal(factor, 2)));
+    let constant = judgement.constant.map_or_else(String::new, |constant| {
+        let word = if constant.agrees { "yes" } else { "no" };
+        format!("\nconstant {}: {word}", of_quantity(row, judgement.by, constant.value))
+    });
+    factor + &constant
 }
 
 fn median(metric: Option<&Metric>) -> Option<f64> {
@@ -103,11 +142,15 @@ fn value(row: &Row, value: Option<f64>) -> Option<String> {
 }
 
 fn band(row: &Row, band: &Band) -> String {
-    let write = |value: f64| match row.by {
+    let by = row.judgements.first().map_or(Quantity::Change, |judgement| judgement.by);
+    format!("{}..{}", of_quantity(row, by, band.least), of_quantity(row, by, band.greatest))
+}
+
+fn of_quantity(row: &Row, by: Quantity, value: f64) -> String {
+    match by {
         Quantity::Change => change(value),
         Quantity::Before | Quantity::After => quantity(value, row.unit),
-    };
-    format!("{}..{}", write(band.least), write(band.greatest))
+    }
 }
 
 fn change(percent: f64) -> String {
@@ -144,7 +187,7 @@ fn quantity(value: f64, unit: Unit) -> String {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use framewright_lab::report::{Kernel, Published, Sides};
+    use framewright_lab::report::{Constant, Kernel, Published, Reference, Sides};
     use framewright_lab::reproduce::{Key, Results};
 
     use super::*;
@@ -158,11 +201,14 @@ pub(crate) mod tests {
         let band = Band { least: 1.5, greatest: 2.5, by: "latency.l1".into() };
         results.modelled(key, sides(40.0, 50.0), Some(band));
         let kernel = Kernel { before: Some(600.0), after: Some(700.0), source: "6.1".into() };
+        let judgement = Judgement {
+            agreement: Some(Agreement::Disagrees),
+            ..Judgement::new(Quantity::Change, Reference::Published)
+        };
         Row {
             published: Some(Published::sides(8000.0, 9000.0, "theirs", "there")),
             kernel: Some(kernel),
-            role: Role::Predicted,
-            agreement: Some(Agreement::Disagrees),
+            judgements: vec![judgement],
             ..results.rows.remove(0)
         }
     }
@@ -198,6 +244,29 @@ pub(crate) mod tests {
                 "NO"
             ]
         );
+    }
+
+    #[test]
+    fn a_judged_row_shows_its_factor_and_what_a_constant_gets() {
+        let with = |agreement, role| Judgement {
+            agreement: Some(agreement),
+            factor: Some(0.676),
+            constant: Some(Constant { value: 4.3, agrees: true }),
+            ..Judgement::new(Quantity::Change, Reference::Published).role(role)
+        };
+        let of = |judgements| agreement(&Row { judgements, ..row() });
+        let yes = with(Agreement::Agrees, Role::Predicted);
+        let before = Judgement {
+            by: Quantity::Before,
+            ..with(Agreement::NotJudged, Role::Fitted("it".into()))
+        };
+        assert_eq!(
+            of(vec![yes.clone()]),
+            ("yes \u{d7}0.68\nconstant +4.3%: yes".to_owned(), Tone::Good)
+        );
+        let both = of(vec![yes, before.clone()]);
+        assert_eq!(both.0, "change: yes \u{d7}0.68\nconstant +4.3%: yes\nbefore: fitted");
+        assert_eq!(of(vec![before.clone(), before]), ("fitted".to_owned(), Tone::Plain));
     }
 
     #[test]

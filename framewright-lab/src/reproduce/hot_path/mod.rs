@@ -92,7 +92,7 @@ fn measure(
 /// Marks rows without figures as not measured: they are not judged.
 fn skip(results: &mut Results, why: &str) {
     for row in results.rows.iter_mut().filter(|row| row.metric == TEXT_GROWTH) {
-        row.role = Role::Shown(format!("skipped: {why}"));
+        row.judgements[0].role = Role::Shown(format!("skipped: {why}"));
     }
     results.findings.push(format!(
         "text and instructions were not measured: {why}; the machines use the instruction counts of \
@@ -126,7 +126,8 @@ fn rows() -> Vec<Row> {
         let key =
             Key { workload: "inlining", machine, subject: "list-buddy", metric: "pages_per_s" };
         let row = key.row(EXPERIMENT.name, Unit::PerSecond, Some(Better::Higher));
-        row.published(Published::sides(before, after, theirs, SOURCE))
+        let row = row.published(Published::sides(before, after, theirs, SOURCE));
+        row.also(Quantity::Before, level(machine))
     });
     let text = |metric| {
         let key = Key { workload: "inlining", machine: "x86-64", subject: "list-buddy", metric };
@@ -141,6 +142,16 @@ fn rows() -> Vec<Row> {
         text(TEXT_GROWTH).published(growth).judged(Quantity::After, Reference::Published),
     ];
     throughput.into_iter().chain(text).collect()
+}
+
+/// The role of the rate of page faults before the change.
+fn level(machine: &str) -> Role {
+    match machine == super::bulk_free::FITTED {
+        true => Role::Fitted(
+            "the level inherits the latencies under load that bulk-free fits to its rate".into(),
+        ),
+        false => Role::Predicted,
+    }
 }
 
 fn findings(results: &Results) -> Vec<String> {
