@@ -37,8 +37,7 @@ pub(crate) struct Sizing {
     burst: u32,
     /// Whether high-order frees leave lists that hold less than a batch alone.
     keep_batch: bool,
-    /// Maximum number of pageblocks in which one hold of the zone lock frees blocks, when the lists
-    /// are too long.
+    /// Maximum number of pageblocks in which one hold of the zone lock frees blocks.
     hold: u32,
     /// Whether many CPUs share the zone.
     is_contended: bool,
@@ -152,8 +151,7 @@ impl Sizing {
         self.high = high.min(to.high_max).max(to.high_min);
     }
 
-    /// Maximum number of pageblocks in which one hold of the zone lock frees blocks, when the lists
-    /// are too long.
+    /// Maximum number of pageblocks in which one hold of the zone lock frees blocks.
     pub(crate) fn hold_pageblocks(&self) -> u32 {
         self.hold
     }
