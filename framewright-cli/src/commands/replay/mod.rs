@@ -2,6 +2,7 @@
 
 mod runs;
 mod text;
+mod verdict;
 
 use std::{
     iter,

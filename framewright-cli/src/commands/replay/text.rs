@@ -9,7 +9,10 @@ use framewright_lab::{
 };
 use std::fmt::Write;
 
-use super::runs::{KERNEL, ORDER9};
+use super::{
+    runs::{KERNEL, ORDER9},
+    verdict,
+};
 use crate::print::{self, FRAME_BYTES, bold};
 
 /// The rows of the summary, in order; drains by reason follow their sum.
@@ -59,7 +62,7 @@ const PER_CPU: [&str; 13] = [
     "frames_per_acquisition",
 ];
 
-/// The whole text, from the introduction to the checks.
+/// The whole text, from the verdict to the checks.
 pub(crate) fn show(
     report: &Report,
     replays: &[ReplayReport],
@@ -67,7 +70,9 @@ pub(crate) fn show(
     style: Style,
 ) -> String {
     let Some(first) = replays.first() else { return String::new() };
-    let mut text = introduction(first);
+    let mut text = verdict::show(first, style);
+    text.push('\n');
+    text.push_str(&introduction(first));
     text.push('\n');
     text.push_str(&print::settings(report, style));
     for part in [
