@@ -30,6 +30,7 @@
 //! | module      | job                                                             |
 //! |-------------|-----------------------------------------------------------------|
 //! | `survey`    | first reading: validity, CPUs, necessary memory                 |
+//! | `requests`  | the recorded requests by order, migratetype, flags and process  |
 //! | `census`    | the state of the recorded frames at the start                   |
 //! | `plan`      | the machine to build: zones, CPUs, memory in use and free       |
 //! | `layout`    | positions for free blocks in a pageblock                        |
@@ -57,6 +58,7 @@ mod machine;
 mod map;
 mod plan;
 mod report;
+mod requests;
 mod stand_ins;
 mod state;
 mod survey;
@@ -66,6 +68,7 @@ pub use report::{
     Activity, Balance, CpuReport, HeldReport, ListBuddyReport, Logical, MachineReport, OverTime,
     ReplayReport, Sample, ZoneReport,
 };
+pub use requests::Requests;
 pub(crate) use state::Pageblock;
 pub use state::State;
 pub use survey::{Recording, Survey};

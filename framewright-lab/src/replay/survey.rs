@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{census::Census, plan::MOST_FRAMES};
+use super::{census::Census, plan::MOST_FRAMES, requests::Requests};
 use crate::Error;
 use crate::trace::{Event, Record, TraceError, TraceReader, Warning, read_stream};
 
@@ -37,6 +37,8 @@ pub struct Survey {
     pub last_nanos: u64,
     /// Events that the replay does not use, by name.
     pub others: BTreeMap<String, u64>,
+    /// The recorded requests.
+    pub requests: Requests,
     /// Problems of the recording that are not errors: lost events, a cut file, lines out of order.
     /// The caller prints them.
     pub warnings: Vec<Warning>,
@@ -66,7 +68,10 @@ impl Survey {
     ) -> Result<Self, Error> {
         let mut reader = recording.reader()?;
         let mut tally = Tally::default();
-        while let Some(record) = reader.next_record()? {
+        let mut requests = Requests::default();
+        while let Some(record) =
+            reader.next_with(|record, origin| requests.add(&record.event, origin))?
+        {
             tally.add(&record);
             if tally.census.pageblocks.len() > limit {
                 let (file, line) = (reader.file().to_owned(), record.line);
@@ -87,6 +92,7 @@ impl Survey {
             first_nanos: tally.first_nanos.unwrap_or(0),
             last_nanos: tally.last_nanos,
             others: reader.other_events().map(|(name, n)| (name.to_owned(), n)).collect(),
+            requests,
             warnings: reader.warnings(),
             unseen_frames: tally.unseen_frames,
             peak: tally.peak,

@@ -35,7 +35,7 @@ mod source;
 pub use error::{LineProblem, TraceError, Warning};
 pub use event::{Event, ExtFrag, GfpFlags};
 pub use number::{MAX_CPUS, MAX_ORDER, MAX_PFN};
-pub use reader::{Header, Record, TraceReader};
+pub use reader::{Header, Origin, Record, TraceReader};
 pub use snapshot::Snapshot;
 pub(crate) use source::read_stream;
 

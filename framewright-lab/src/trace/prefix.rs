@@ -14,6 +14,8 @@ use super::number;
 /// The part of a line before a body, and the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line<'l> {
+    /// The task: its name and number.
+    pub(super) task: &'l [u8],
     /// CPU that ran the event.
     pub(super) cpu: u16,
     /// Time since the recorded machine's clock began, in nanoseconds.
@@ -44,7 +46,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Line<'_>, LineProblem> {
         let bracket = from + at;
         if is_task(&line[..bracket]) {
             match after_bracket(&line[bracket + 1..]) {
-                Ok(parsed) => return Ok(parsed),
+                Ok(parsed) => return Ok(Line { task: &line[..bracket], ..parsed }),
                 // The error after the first bracket is most likely the actual one.
                 Err(problem) => first_problem = first_problem.or(Some(problem)),
             }
@@ -65,6 +67,20 @@ fn is_task(text: &[u8]) -> bool {
     }
 }
 
+/// The name of a task without the number after it, and without ftrace's `(tgid)`.
+pub(super) fn process(task: &[u8]) -> &[u8] {
+    let mut task = task.trim_ascii();
+    if task.last() == Some(&b')')
+        && let Some(open) = memchr::memrchr(b'(', task)
+    {
+        task = task[..open].trim_ascii();
+    }
+    let number = |byte: &u8| byte.is_ascii_digit() || *byte == b'/';
+    let digits = task.iter().rev().take_while(|&byte| number(byte)).count();
+    let name = &task[..task.len() - digits];
+    name.strip_suffix(b"-").unwrap_or(name).trim_ascii()
+}
+
 #[inline]
 fn after_bracket(text: &[u8]) -> Result<Line<'_>, LineProblem> {
     let Some(end) = memchr::memchr(b']', text) else {
@@ -82,7 +98,7 @@ fn after_bracket(text: &[u8]) -> Result<Line<'_>, LineProblem> {
     if number::decimal(word).is_some() {
         (word, rest) = next_word(rest);
     }
-    Ok(Line { cpu, nanos, name: event_name(word)?, body: rest })
+    Ok(Line { task: &[], cpu, nanos, name: event_name(word)?, body: rest })
 }
 
 /// The first word, and the text after the blanks behind it.

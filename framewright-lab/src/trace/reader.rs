@@ -7,6 +7,7 @@ use std::path::Path;
 use super::error::{LineProblem, TraceError, Warning};
 use super::event::Event;
 use super::lines::Lines;
+use super::number::find;
 use super::prefix;
 use super::source::Source;
 
@@ -24,6 +25,27 @@ pub struct Record {
     pub nanos: u64,
     /// The event.
     pub event: Event,
+}
+
+/// The text of an event that [`Record`] leaves out.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'l> {
+    task: &'l [u8],
+    body: &'l [u8],
+}
+
+impl<'l> Origin<'l> {
+    /// The name of the process, without its number.
+    #[must_use]
+    pub fn process(self) -> &'l [u8] {
+        prefix::process(self.task)
+    }
+
+    /// The flags of a request as the kernel prints them; empty for other events.
+    #[must_use]
+    pub fn gfp_flags(self) -> &'l [u8] {
+        find(self.body, "gfp_flags")
+    }
 }
 
 /// ftrace's header. `perf script` prints none.
@@ -110,6 +132,18 @@ impl TraceReader {
     /// A line is malformed or impossible, the file cannot be read further, or it ends without an
     /// event. After an error, nothing more should be read.
     pub fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        self.next_with(|_, _| ())
+    }
+
+    /// As [`TraceReader::next_record`]. Calls `hear` with the event and its origin before it returns the event.
+    ///
+    /// # Errors
+    /// As [`TraceReader::next_record`].
+    #[inline]
+    pub fn next_with(
+        &mut self,
+        hear: impl FnOnce(&Record, Origin<'_>),
+    ) -> Result<Option<Record>, TraceError> {
         loop {
             let Some(line) = self.lines.next()? else {
                 self.finished = true;
@@ -129,6 +163,7 @@ impl TraceReader {
                         return Err(TraceError::Line { file, line: number, problem });
                     }
                     let record = Record { line: number, cpu: line.cpu, nanos: line.nanos, event };
+                    hear(&record, Origin { task: line.task, body: line.body });
                     self.note_time(&record);
                     return Ok(Some(record));
                 }

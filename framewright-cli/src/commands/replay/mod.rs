@@ -1,5 +1,6 @@
 //! `framewright replay`: replays a recording of a real kernel.
 
+mod requests;
 mod runs;
 mod text;
 mod verdict;
@@ -118,7 +119,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let beside = list_buddy.as_ref();
     let mut results: Vec<_> = ours().map(|(side, replay)| runs::ours(side, replay)).collect();
     results.extend(beside.map(|(column, replay)| runs::list_buddy(column, replay)));
-    results.extend(replays.first().map(runs::kernel));
+    results.extend(replays.first().map(|replay| runs::kernel(replay, &survey.requests)));
     let balances = ours().map(|(side, replay)| (&side.label, &replay.balance, &replay.logical));
     let balances: Vec<_> = balances
         .chain(beside.map(|(column, replay)| (&column.label, &replay.balance, &replay.logical)))
@@ -132,7 +133,8 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let report = report("replay", cpus, None, measured);
     output::save_svg(svg, || plot(&report).svg())?;
     let beside = beside.map(|(_, replay)| replay);
-    finish(&report, &args.json, &text::show(&report, &replays, beside, output::style()))
+    let text = text::show(&report, &replays, beside, &survey.requests, output::style());
+    finish(&report, &args.json, &text)
 }
 
 /// The blocks of order 9 over time, with a line for each run that has them.

@@ -4,7 +4,7 @@
 use framewright_lab::{
     replay::{
         Activity, Balance, FreeMemory, FreeReport, KernelActivity, ListBuddyReport, Logical,
-        OverTime, ReplayReport, Sample,
+        OverTime, ReplayReport, Requests, Sample,
     },
     report::{Better, Metric, Point, Run, Unit, cpu_metric},
     simulated::Column,
@@ -20,6 +20,13 @@ pub(crate) fn count(name: &str, value: u64, better: Option<Better>) -> (String, 
 
 const LOWER: Option<Better> = Some(Better::Lower);
 const HIGHER: Option<Better> = Some(Better::Higher);
+/// The name of a migratetype in the kernel's numbering.
+pub(crate) fn migratetype(of: u8) -> &'static str {
+    const NAMES: [&str; 6] =
+        ["unmovable", "movable", "reclaimable", "high-atomic", "cma", "isolate"];
+    NAMES.get(usize::from(of)).copied().unwrap_or("other")
+}
+
 /// The column of the recorded kernel.
 pub(crate) const KERNEL: &str = "recorded kernel";
 /// The blocks of order 9 that can be allocated, as a series and, with suffixes, as figures.
@@ -66,9 +73,13 @@ fn over_time(samples: &[Sample]) -> IndexMap<String, Vec<Point>> {
     .into()
 }
 
-/// The work of the kernel, as far as its events show it.
-pub(crate) fn kernel(replay: &ReplayReport) -> Run {
+/// The work of the kernel, as far as its events show it, and the requests that it served.
+pub(crate) fn kernel(replay: &ReplayReport, requests: &Requests) -> Run {
     let mut run = Run { label: KERNEL.to_owned(), ..Run::default() };
+    run.metrics.extend(requests.by_order().map(|((order, of), requests)| {
+        let name = migratetype(of).replace('-', "_");
+        count(&format!("requests_order{order}_{name}"), requests, None)
+    }));
     run.metrics.extend(kernel_activity(&replay.kernel_total));
     run.metrics.extend(kernel_free_blocks(replay));
     for cpu in &replay.cpus {

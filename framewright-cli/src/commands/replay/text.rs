@@ -2,7 +2,7 @@
 
 use framewright_lab::{
     replay::{
-        Activity, CpuReport, FreeMemory, KernelActivity, ListBuddyReport, ReplayReport,
+        Activity, CpuReport, FreeMemory, KernelActivity, ListBuddyReport, ReplayReport, Requests,
         SHOWN_ORDERS,
     },
     report::{Comparison, HEADER_NOTE, Report, Run, Style, Table, cpu_metric, decimal},
@@ -10,6 +10,7 @@ use framewright_lab::{
 use std::fmt::Write;
 
 use super::{
+    requests,
     runs::{KERNEL, ORDER9},
     verdict,
 };
@@ -67,6 +68,7 @@ pub(crate) fn show(
     report: &Report,
     replays: &[ReplayReport],
     beside: Option<&ListBuddyReport>,
+    requested: &Requests,
     style: Style,
 ) -> String {
     let Some(first) = replays.first() else { return String::new() };
@@ -80,6 +82,7 @@ pub(crate) fn show(
         per_cpu(report, replays, style),
         zones(first, style),
         by_order(report, replays, beside, style),
+        requests::show(requested, style),
         print::series(report, style) + &means(report),
         print::checks(report, style),
     ] {
