@@ -233,7 +233,8 @@ struct Touch {
 }
 
 impl Touch {
-    /// Core numbers are below 4095; therefore no touch packs to 0.
+    /// Core numbers are below 4095, so `core + 1` fits into the 12 highest bits and is not 0. The
+    /// word 0 means that the frame was never touched.
     fn pack(self) -> u64 {
         (u64::from(self.core) + 1) << (2 * CLOCK_BITS)
             | (u64::from(self.socket_time) << CLOCK_BITS)

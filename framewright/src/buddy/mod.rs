@@ -8,7 +8,7 @@
 //!
 //! The level above works in the same way. A *gigablock* (1 GiB) has a map of the wholly free ones
 //! of its 512 pageblocks, so blocks up to 1 GiB need no merging either. A pageblock that is
-//! allocated as one block, or inside a larger block, is recorded in its gigablock only.
+//! allocated as one block, or inside a larger block, is *folded*: recorded in its gigablock only.
 //!
 //! Frames enter and leave as bundles: a word of the map, and a mask of the block heads in it. The zone lock is acquired
 //! once per batch, not per frame. Frames to free are selected and grouped into bundles before the lock is taken.
@@ -114,7 +114,7 @@ pub(crate) struct Buddy<'m> {
     lists: Lists<'m>,
     /// Free frames by migratetype.
     free: [u64; MigrateType::COUNT],
-    /// Frames of reserved pageblocks, isolated ones included.
+    /// Frames of pageblocks in the high-atomic reserve, isolated ones included.
     highatomic_reserved: u64,
     /// Pageblocks that are isolated.
     isolated: u64,
@@ -285,7 +285,7 @@ impl<'m> Buddy<'m> {
         !isolated
     }
 
-    /// Moves a pageblock, whose map has changed, to the list that it belongs on.
+    /// Moves a pageblock whose map has changed to the list on which it belongs now.
     fn relist(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
         let block = &self.blocks[index as usize];
         if block.class != block.proper_class() {

@@ -221,9 +221,10 @@ impl Marks {
 /// manages.
 ///
 /// The min watermarks of the zones that the kernel itself can use (lowmem) add up to `min_free`, in
-/// proportion to the sizes of these zones. Other zones have a small min watermark. A lower zone
-/// reserves frames against requests that could use a higher zone, in proportion to the size of the
-/// higher zones. So frames of the lower zone remain for requests that can use no other.
+/// proportion to the sizes of these zones. Other zones have a min watermark of 32 to 128 frames, as
+/// in Linux. A lower zone reserves frames against requests that could use a higher zone, in
+/// proportion to the size of the higher zones. So frames of the lower zone remain for requests that
+/// can use no other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkRules {
     /// The sum of the min watermarks of all lowmem zones, in frames.
@@ -337,9 +338,9 @@ mod tests {
         // 37.5 % of min.
         let atomic = AllocFlags::MIN_RESERVE.with(AllocFlags::NON_BLOCK);
         assert_eq!(reserve(atomic), 375);
-        assert_eq!(reserve(AllocFlags::NON_BLOCK), 1000, "this flag alone has an effect");
+        assert_eq!(reserve(AllocFlags::NON_BLOCK), 1000, "NON_BLOCK alone has an effect");
         assert_eq!(reserve(AllocFlags::OOM), 500);
-        assert_eq!(reserve(atomic.with(AllocFlags::OOM)), 375 - 187, "halved last");
+        assert_eq!(reserve(atomic.with(AllocFlags::OOM)), 375 - 187, "OOM does not halve last");
         assert_eq!(reserve(AllocFlags::NO_WATERMARKS), 0);
         assert_eq!(reserve(AllocFlags::KSWAPD), 1000);
     }
