@@ -138,7 +138,7 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         for i in 0..order.frames() {
             self.memory.platform().write(pfn.offset(i), Order::ZERO, value + i);
         }
-        assert!(self.pages.borrow_mut().insert(pfn.get(), page).is_none(), "{pfn} twice");
+        assert!(self.pages.borrow_mut().insert(pfn.get(), page).is_none(), "{pfn} has a page already");
         pfn.get()
     }
 
@@ -225,7 +225,7 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         assert_eq!(
             self.memory.managed() - idle,
             used,
-            "frames in use: by the library's count and the owner's"
+            "the library and the owner count different numbers of frames in use"
         );
         for zone in self.memory.zones() {
             let counts = self.memory.block_counts(zone.id);

@@ -18,7 +18,7 @@
 //!
 //! Sizes and the time between faults scale the load; the pattern matters more. Compilers have the
 //! sizes of those of a kernel build, 4 to 48 MiB. The time between faults is a fifth of the
-//! observed one (12,000 faults per second and builder): a short run has many exits.
+//! observed one (12,000 faults per second and builder), so that a short run has many exits.
 
 use framewright::{MigrateType, Order, Request};
 use framewright_workloads::compilers::{LEAST_PAGES, MOST_PAGES, OBJECT_PAGES};
@@ -79,7 +79,7 @@ impl Kbuild {
 
 /// Page tables between the top level and those that map pages.
 const UPPER_TABLES: u32 = 3;
-/// Cycles to open a file and read it from the page cache: some 11 KB.
+/// Cycles to open a file of some 11 KB and read it from the page cache.
 const READ_CYCLES: u64 = 6_000;
 
 /// The top-level page table, with its second half for page-table isolation.
