@@ -138,7 +138,10 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         for i in 0..order.frames() {
             self.memory.platform().write(pfn.offset(i), Order::ZERO, value + i);
         }
-        assert!(self.pages.borrow_mut().insert(pfn.get(), page).is_none(), "{pfn} has a page already");
+        assert!(
+            self.pages.borrow_mut().insert(pfn.get(), page).is_none(),
+            "{pfn} has a page already"
+        );
         pfn.get()
     }
 

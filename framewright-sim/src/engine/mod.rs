@@ -97,8 +97,8 @@ pub type Program<'a> = Box<dyn FnOnce(Cpu<'_>) + 'a>;
 pub struct Options {
     /// Which CPU runs next.
     pub schedule: Schedule,
-    /// Whether stores to words of the owner protocol wait in store buffers, as on x86. A schedule
-    /// by clocks uses no store buffers.
+    /// Whether stores to words (of the library's protocol for per-CPU lists) wait in store buffers,
+    /// as on x86. A schedule by clocks uses no store buffers.
     pub store_buffers: bool,
     /// Whether interrupts may be served later than at the next step. A schedule by clocks serves
     /// them when they arrive.

@@ -120,8 +120,8 @@ pub trait Supply {
     /// Frees frames that were not used, or that have no translations any more.
     fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]);
 
-    /// Adds a file page in `frame` to the LRU lists. `shadow` is the entry that the last eviction of
-    /// the page has left in the cache.
+    /// Adds a file page in `frame` to the LRU lists. `shadow` is the entry that the last eviction
+    /// of the page has left in the cache.
     fn cached(&mut self, cpu: Cpu<'_>, frame: u32, shadow: Option<u64>);
 
     /// A mapped page of a file is about to become writable; its page table is locked. Deferred

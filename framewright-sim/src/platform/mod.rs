@@ -1,9 +1,10 @@
 //! The library's machine, simulated: [`Simulated`] implements `Platform` with the engine.
 //!
 //! A request or report of the library applies to the CPU whose program is running. Locks and the
-//! words of the owner protocol are the engine's. A remote barrier is an interrupt. A wait parks the
-//! CPU until the words it has loaded change. Work, lines and frames are charged. Outside a run,
-//! when a memory is set up or inspected, the same calls work and charge nothing.
+//! words of the owner protocol (for per-CPU lists) are the engine's. A remote barrier is an
+//! interrupt. A wait parks the CPU until one of the words that it has loaded changes. Work,
+//! accesses to cache lines, and the clearing and copying of frames are charged. Outside a run, when
+//! a memory is set up or inspected, the same calls work and charge nothing.
 //!
 //! | module  | job                                                                       |
 //! |---------|---------------------------------------------------------------------------|

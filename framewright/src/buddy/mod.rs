@@ -14,8 +14,8 @@
 //! once per batch, not per frame. Frames to free are selected and grouped into bundles before the lock is taken.
 //!
 //! The zone lock protects all these data. The types of the pageblocks are written under the lock,
-//! and read without it as hints: the free path selects a list by the type, and the buddy reads the
-//! type again.
+//! and read without it as hints: the free path selects a list by the type, and reads the type again
+//! under the lock.
 //!
 //! Invariants: header and map of a pageblock agree. A pageblock is on the list that its header names, or on no list if
 //! it has no free frame or is isolated. Free frames of isolated pageblocks are not counted as free. `Buddy::check`

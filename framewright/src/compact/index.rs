@@ -159,8 +159,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let Ok(isolation) = self.memory.isolate_undrained(ctx.id, first, end) else {
             return Emptied::untried(Outcome::Complete, false);
         };
-        // Read after the isolation. From then on this pageblock can only become emptier. So a target
-        // that is at least as full as `before` is at least as full as the source when pages move.
+        // Read after the isolation. From then on this pageblock can only become emptier. So a
+        // target that is at least as full as `before` is at least as full as the source when pages
+        // move.
         let mut before = contents(ctx, source);
         let block = if order < Order::PAGEBLOCK { freest_part(&before.map, order) } else { 0 };
         let start = first + block;

@@ -30,6 +30,7 @@ pub(crate) struct Sizing {
     surplus: i64,
     /// Frames allocated and freed when `free_count` was last updated.
     seen: (u64, u64),
+    /// Maximum of `alloc_factor`. A bulk free returns at most `batch << scale_max` frames.
     scale_max: u32,
     /// The high-order frees that drain.
     rule: HighOrderDrain,
@@ -46,8 +47,8 @@ pub(crate) struct Sizing {
 /// Lists that may hold fewer frames than this are too short for blocks to wait in them for their neighbours.
 pub(super) const LONG_LISTS: u32 = 2048;
 
-/// A zone that at most this many CPUs share is rarely contended. So the work is divided into more and
-/// shorter holds of its lock.
+/// A zone that at most this many CPUs share is rarely contended. So the work is divided into more
+/// and shorter holds of its lock.
 const FEW_CPUS: u64 = 8;
 
 /// The maximum number of pageblocks in which one hold of the zone lock frees blocks, for one of

@@ -4,8 +4,8 @@
 //! The library reports kinds and amounts of work, not times, because times depend on the machine. A
 //! simulator multiplies the count of each [`Cost`] by a measured number of instructions. It charges
 //! each access to a [`Line`] by the distance over which the cache line is transferred. The kinds of
-//! work are divided so that their instructions can be measured, by a fit over runs with different
-//! counts of them.
+//! work are chosen so that a fit over runs with different counts determines the instructions of
+//! each.
 //!
 //! A CPU has its blocks in *rings* (one array per list) and in the *store* behind the rings, as
 //! *bundles*: masks of free blocks within 64 neighbouring frames. The *depot* of a zone has stacks
@@ -106,7 +106,7 @@ pub enum Line {
     ZoneIndex(ZoneId, u32),
     /// The free map of a pageblock.
     Map(ZoneId, u32),
-    /// The map of its allocated blocks, which hardening reads.
+    /// The map of the allocated blocks of a pageblock, which hardening reads.
     Heads(ZoneId, u32),
     /// The header of a pageblock.
     Header(ZoneId, u32),

@@ -92,8 +92,8 @@ impl Request {
         self.with(ZEROED)
     }
 
-    /// The request cannot wait, and may use most of the reserve: the frames below the min watermark.
-    /// For interrupt handlers.
+    /// The request cannot wait, and may use most of the reserve: the frames below the min
+    /// watermark. For interrupt handlers.
     #[must_use]
     pub const fn atomic(self) -> Self {
         self.with(URGENT | NO_WAIT)

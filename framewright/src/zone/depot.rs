@@ -3,9 +3,9 @@
 //! Frames that are freed in random order reach the zone one by one. Each free costs accesses to a
 //! word of a map and to a header, and perhaps a list operation. Soon some CPU takes the frames
 //! again, one by one, at the same cost. So such blocks are not freed to the buddy allocator. They
-//! are copied to a stack, sixteen per cache line, and copied back, last in, first out. The design follows magazines
-//! and depots (Bonwick and Adams, 2001) and lazy coalescing (Barkley and Lee, 1989). But a batch is
-//! copied, not exchanged as a whole, because the lists of a CPU are rings.
+//! are copied to a stack, sixteen per cache line, and copied back, last in, first out. The design
+//! follows magazines and depots (Bonwick and Adams, 2001) and lazy coalescing (Barkley and Lee,
+//! 1989). But a batch is copied, not exchanged as a whole, because the lists of a CPU are rings.
 //!
 //! A depot is bounded, because a block in the depot cannot merge. Blocks are returned to the
 //! buddy allocator one chunk per hold of the lock, the coldest first. Before a request is served

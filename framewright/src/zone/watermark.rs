@@ -4,8 +4,9 @@
 //! `free - (2^order - 1) > mark`. So at least `mark` frames are free afterwards. A watermark may be
 //! far higher than the number of free frames, so the difference may be negative.
 //!
-//! **Flags** let a request go below its watermark ([`AllocFlags`]): to half of it, to three
-//! quarters of that half, to half of the result, or to nothing. **The boost** raises all watermarks
+//! **Flags** let a request go below its watermark ([`AllocFlags`]). `MIN_RESERVE` halves the
+//! watermark, and `NON_BLOCK` in addition subtracts a quarter of the half. `OOM` halves the result.
+//! `NO_WATERMARKS` ignores the watermark. **The boost** raises all watermarks
 //! of a zone for a while, after a request was served from a pageblock of another type. Background
 //! reclaim then frees more than usual, so that the next such request finds a pageblock of its own
 //! type. The boost is written under the zone lock and read without it; background reclaim lowers

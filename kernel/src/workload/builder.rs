@@ -28,7 +28,8 @@ const READS: u64 = compilers::READS as u64;
 const OBJECT: u64 = 16;
 /// Pages that are touched in one step.
 const AT_ONCE: u64 = 16;
-/// Files per frame of inodes. A read of a file whose number is a multiple of this allocates a frame.
+/// Files per frame of inodes. A read of a file whose number is a multiple of this allocates a
+/// frame.
 const INODES: u64 = 8;
 /// Data of a process besides its pages and tables: two frames, which are freed last.
 const PROCESS: Request = Request::new(ORDER_1, MigrateType::Unmovable).zeroed();
