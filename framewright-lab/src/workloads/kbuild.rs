@@ -16,8 +16,8 @@
 //! The workload tests the free of the order-1 block. It follows a long series of frees on the CPU;
 //! a rule that drains the CPU's lists on such a free does so once per exit.
 //!
-//! Sizes and the time between faults scale the load; the pattern matters more. Compilers have the
-//! sizes of those of a kernel build, 4 to 48 MiB. The time between faults is a fifth of the
+//! Sizes and the time between faults scale the load; the pattern matters more. Compilers are as
+//! large as those of a kernel build, 4 to 48 MiB. The time between faults is a fifth of the
 //! observed one (12,000 faults per second and builder), so that a short run has many exits.
 
 use framewright::{MigrateType, Order, Request};

@@ -82,8 +82,8 @@ pub(super) enum EarlyEnd {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EvacuationOptions {
     pub(super) effort: Effort,
-    /// No page moves unless all pages can be claimed: in one batch, or one batch after the other if
-    /// the workspace is too small.
+    /// Pages move only if all pages can be claimed: in one batch, or one batch after the other if
+    /// the workspace is too small for all.
     pub(super) all_or_none: bool,
     /// If frames of the range remain allocated, free frames on CPU lists, in the depot and in
     /// deferred frees are returned to the zone, at most once.
