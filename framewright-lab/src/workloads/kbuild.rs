@@ -89,8 +89,8 @@ const TASKS: Request = Request::new(ORDER_3, MigrateType::Unmovable);
 /// A page of a file.
 const FILE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
-const ORDER_1: Order = Order::new(1).expect("small");
-const ORDER_3: Order = Order::new(3).expect("small");
+const ORDER_1: Order = Order::new(1).expect("1 is an order");
+const ORDER_3: Order = Order::new(3).expect("3 is an order");
 
 /// One CPU, with the memory that stays allocated between compilers.
 pub(crate) struct Builder<'w, A: Allocator> {

@@ -378,8 +378,8 @@ mod tests {
             rules.boost_limit(managed, levels)
         };
         assert_eq!(limit(1 << 20, 15_000), 2250);
-        assert_eq!(limit(1 << 20, 1000), 512, "at least a pageblock");
-        assert_eq!(limit(1 << 20, 6), 0, "rounded to 0");
+        assert_eq!(limit(1 << 20, 1000), 512, "a limit below a pageblock is not raised to one");
+        assert_eq!(limit(1 << 20, 6), 0, "a limit that rounds to 0 is not 0");
         assert_eq!(limit(2047, 15_000), 0);
         assert_eq!(limit(2048, 15_000), 2250);
         assert_eq!(limit(1 << 20, 0), 0);

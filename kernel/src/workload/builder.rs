@@ -33,7 +33,7 @@ const AT_ONCE: u64 = 16;
 const INODES: u64 = 8;
 /// Data of a process besides its pages and tables: two frames, which are freed last.
 const PROCESS: Request = Request::new(ORDER_1, MigrateType::Unmovable).zeroed();
-const ORDER_1: Order = Order::new(1).expect("small");
+const ORDER_1: Order = Order::new(1).expect("1 is an order");
 /// A frame of inodes.
 const INODE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
 
