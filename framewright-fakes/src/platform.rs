@@ -193,7 +193,7 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
     ///
     /// If the thread holds a lock.
     pub fn assert_no_lock(&self) {
-        assert_eq!(MASKED.get(), 0, "called back under a lock");
+        assert_eq!(MASKED.get(), 0, "the library called back while it held a lock");
     }
 
     /// Asserts that only one thread uses biased owners, unless there is a barrier that reaches other threads.
@@ -206,7 +206,7 @@ impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
     /// Asserts that the first thread that called this is the only one.
     fn assert_one_thread(&self) {
         let this = thread::current().id();
-        assert_eq!(*self.thread.get_or_init(|| this), this, "only one thread may do this");
+        assert_eq!(*self.thread.get_or_init(|| this), this, "a second thread uses the platform");
     }
 
     fn fill(&self, pfn: Pfn, order: Order, value: impl Fn(Pfn) -> u64) {
@@ -247,7 +247,7 @@ unsafe impl<const TRACED: bool, const PROBED: bool> Platform for FakePlatform<TR
 
     fn remote_barrier(&self, target: BarrierTarget) {
         self.assert_no_lock();
-        assert_eq!(self.owner_lock, OwnerLock::Biased, "a barrier that is not needed");
+        assert_eq!(self.owner_lock, OwnerLock::Biased, "a barrier for try-lock owners");
         if let Some(hook) = self.hooks.barrier.get() {
             hook(target);
         }

@@ -68,7 +68,7 @@ fn refused(
 ) -> Refused {
     memory.drain_all();
     let before = memory.block_counts(ZoneId::default());
-    // SAFETY: violated on purpose; `checked` must refuse the free. The frames do not exist.
+    // SAFETY: violated on purpose; `checked` must refuse the free. No memory is behind the frames.
     let result = unsafe { token.free_raw(pfn, order(of_order)) };
     memory.drain_all();
     let reports = memory.platform().take_reports();

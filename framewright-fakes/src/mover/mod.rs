@@ -138,7 +138,10 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         for i in 0..order.frames() {
             self.memory.platform().write(pfn.offset(i), Order::ZERO, value + i);
         }
-        assert!(self.pages.borrow_mut().insert(pfn.get(), page).is_none(), "{pfn} twice");
+        assert!(
+            self.pages.borrow_mut().insert(pfn.get(), page).is_none(),
+            "{pfn} has a page already"
+        );
         pfn.get()
     }
 
@@ -151,7 +154,7 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
 
     /// Frees a page through the lists of a CPU.
     pub fn free(&self, at: u64) {
-        let page = self.pages.borrow_mut().remove(&at).expect("a page");
+        let page = self.pages.borrow_mut().remove(&at).expect("a page starts at this frame");
         assert!(!page.claimed && !page.locked);
         let mut token = self.memory.cpu(CpuId::new(0)).unwrap();
         let order = Order::new(page.order).unwrap();
@@ -161,7 +164,7 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
 
     /// Frees a page that the other CPU may have cached: the free of its frame is deferred until a flush.
     pub fn defer_free(&self, at: u64) {
-        let page = self.pages.borrow_mut().remove(&at).expect("a page");
+        let page = self.pages.borrow_mut().remove(&at).expect("a page starts at this frame");
         assert!(page.order == 0 && !page.claimed && !page.locked);
         let mut slots = [BatchSlot::default(); 1];
         let mut batch = self.flusher(CpuId::new(0)).batch(&mut slots);
@@ -214,7 +217,7 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
             used += frames;
             for i in 0..frames {
                 let held = self.memory.platform().read(Pfn::new(at + i));
-                assert_eq!(held, page.value + i, "contents of frame {:#x}", at + i);
+                assert_eq!(held, page.value + i, "frame {:#x} has wrong contents", at + i);
             }
         }
         let others = block.map_or(0, |block| block.order().frames());
@@ -225,7 +228,7 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         assert_eq!(
             self.memory.managed() - idle,
             used,
-            "frames in use: by the library's count and the owner's"
+            "the library and the owner count different numbers of frames in use"
         );
         for zone in self.memory.zones() {
             let counts = self.memory.block_counts(zone.id);

@@ -226,7 +226,7 @@ impl PageCache {
         self.count(file, PageState::has_failed)
     }
 
-    /// Whether a page is evictable: in memory, clean and not in use.
+    /// Whether any page is evictable: in memory, clean and not in use.
     pub(super) fn has_evictable(&self) -> bool {
         let can_go = |page: &PageState| page.is_resident() && !page.is_dirty() && !page.is_fixed();
         self.files().any(|file| self.count(file, can_go) > 0)
@@ -244,7 +244,7 @@ impl PageCache {
         self.page(id).state.claim()
     }
 
-    /// Pages of a file that may be in memory, possibly with others.
+    /// All pages of a file that are in memory, and possibly some that are not.
     pub(super) fn used(&self, file: FileId) -> impl Iterator<Item = PageId> {
         self.file(file).pages.marked().map(move |page| PageId { file, page: page as u32 })
     }

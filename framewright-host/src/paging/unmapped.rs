@@ -1,11 +1,11 @@
 //! Unmapped pages, and the flush that frees their memory.
 //!
 //! When reclaim unmaps a page, it removes the page from its file and adds it to the list of the
-//! current CPU. After that, no guard can use the page without a rescue, but the page still has its
-//! memory. A flush of that CPU, as the library requests it, is a system call that frees the memory
-//! of all pages on the list. So for the library, only that CPU *may have cached* the page. A *full*
-//! flush frees the pages on the lists of all CPUs with one call, because the kernel flushes every
-//! processor anyway.
+//! current CPU. The page still has its memory; a guard that needs the page *rescues* it, so that it
+//! stays in memory. A flush of that CPU, as the library requests it, is a system call that frees
+//! the memory of all pages on the list. So for the library, only that CPU *may have cached* the
+//! page. A *full* flush frees the pages on the lists of all CPUs with one call, because the kernel
+//! flushes every processor anyway.
 
 use std::{
     ops::Range,

@@ -3,8 +3,9 @@
 //!
 //! There is no memory behind the frames, as in [`alloc-micro`](crate::micro). All allocators get
 //! the same calls, one allocator after the other; the order of allocators changes with the seed.
-//! The experiment counts the allocated frames of each pageblock from its own calls, so it drains no
-//! allocator before the end. With one thread, all counts are the same for the same arguments.
+//! The experiment counts the allocated frames of each pageblock from its own calls, so it need not
+//! drain an allocator to see its free memory. With one thread, all counts are the same for the same
+//! arguments.
 //!
 //! On a simulated machine, every simulated CPU takes the place of a thread. The allocator's work
 //! takes the time of the model; the experiment's own work takes none, except for a fixed time

@@ -7,8 +7,8 @@
 //! object, and exits. Memory therefore has unmovable pages among the movable ones: inodes and
 //! directory entries, buffer heads, page tables, stacks. A single thread requests 95 % of memory in
 //! huge pages, one every 125 ms, and frees them at the end of the pass. Two passes run under load
-//! ([`Phase::First`], [`Phase::Second`]), and one after the builders are killed, their trees
-//! deleted, and the cache is flushed ([`Phase::Idle`]).
+//! ([`Phase::First`], [`Phase::Second`]). The third runs after the builders are killed, their trees
+//! are deleted, and the cache is flushed ([`Phase::Idle`]).
 //!
 //! This module contains the parts of a kernel that matter for this: the use of each frame, a page
 //! cache, slabs, programs. The kernel owns pages for reclaim and moves them for compaction. It runs
@@ -31,7 +31,7 @@
 //! | `daemon`  | background reclaim, background compaction, write-back           |
 //! | `pass`    | requests for huge pages                                         |
 //! | `play`    | a run: the work of its CPUs                                     |
-//! | `share`   | progress                                                        |
+//! | `share`   | the share of the work that is done, for the progress bar        |
 //! | `world`   | the interface to simulated CPUs or threads                      |
 //! | `simulated` | simulated CPUs as a world; runs on them                       |
 //! | `host`    | threads over real memory as a world; runs on them               |
@@ -113,7 +113,7 @@ pub struct HighAlloc {
     pub frames: u64,
     /// The initial state of memory; `None`: all memory is free.
     pub from: Option<State>,
-    /// Short run: a fifth of the waiting.
+    /// Short run: every wait takes a fifth of its usual time.
     pub quick: bool,
     /// Whether snapshots of memory are taken, for [`Measured::picture`].
     pub watched: bool,

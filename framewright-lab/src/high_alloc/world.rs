@@ -1,5 +1,5 @@
-//! The interface between the kernel around the library and its machine: simulated CPUs, or threads
-//! over real memory.
+//! The interface between the experiment's kernel, which embeds the library, and its machine:
+//! simulated CPUs, or threads over real memory.
 //!
 //! The kernel's code runs on one CPU at a time, until that CPU sleeps or calls the library for work
 //! that may take long or call back ([`World::without_lock`]). Callbacks of the library run kernel
@@ -31,7 +31,7 @@ pub(super) trait World: Sized {
     /// The CPU that runs this code; `None` after the end.
     fn current(&self) -> Option<Self::Cpu>;
 
-    /// Nanoseconds in ticks.
+    /// Converts nanoseconds to ticks.
     fn ticks(&self, nanos: u64) -> u64;
 
     /// The start of an interval for [`World::elapsed`].

@@ -1,4 +1,4 @@
-//! Part four: contiguous runs of any length, found or refused.
+//! Part four of `large-memory`: contiguous runs of any length, found or refused.
 //!
 //! Two half-full zones make the search long. In the *scattered* zone a random half of the frames is
 //! free: there are two million runs of free frames, and none is long enough. In the *alternate*
@@ -7,8 +7,8 @@
 //! frames are free.
 //!
 //! The frames have no memory, so a search examines only metadata. For a run that must contain a
-//! whole pageblock, these are the maps of gigablocks, with 64 pageblocks per word, and the two
-//! pageblocks next to a free run. For a shorter run, they are the header of each pageblock and
+//! whole pageblock, these are the maps of gigablocks (1 GiB), with 64 pageblocks per word, and the
+//! two pageblocks next to a free run. For a shorter run, they are the header of each pageblock and
 //! both ends of its map. The time per pageblock shows that a search does not walk over the frames
 //! in a map. A run is refused after two searches, with a drain of all CPU lists between them.
 

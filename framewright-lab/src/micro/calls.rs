@@ -8,7 +8,8 @@ use std::{
 
 use crate::clock::thread_time;
 
-/// Operations between two readings of the clock: their 30 ns are negligible.
+/// Operations between two readings of the clock: so many that the 30 ns of a reading are
+/// negligible.
 const STRIDE: usize = 1024;
 
 /// Allocates through `worker`. The compiler knows the order, as in most callers. Never inlined: no
@@ -31,8 +32,8 @@ pub(super) unsafe fn free<const ORDER: u8, W: Worker>(worker: &mut W, frame: u64
 
 /// Blocks that were allocated through a worker and are not freed yet.
 ///
-/// Only this type calls the unsafe half of the wrapper: every block that is freed through it was
-/// allocated through it, and is freed once.
+/// Every block that is freed through this type was allocated through it, or handed to it
+/// ([`Blocks::replace_random`]), and is freed once.
 pub(super) struct Blocks<const ORDER: u8> {
     frames: Vec<u64>,
     /// Blocks at the front of `frames` that are allocated.

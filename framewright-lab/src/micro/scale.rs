@@ -7,7 +7,7 @@ use thiserror::Error;
 pub const METADATA: &str = "metadata_bytes_per_frame";
 
 /// Names of the timed metrics, in the order of the table. All are nanoseconds per operation and
-/// thread; a *pair* is an allocation and a free.
+/// thread; a *pair* is an allocation and a free. `o9` means order 9, `2t` two threads.
 pub const METRICS: [&str; 21] = [
     "pair_o0_1t_ns",
     "pair_o0_2t_ns",
@@ -51,7 +51,8 @@ pub(super) enum Cell {
     BulkHuge,
     /// One thread allocates and sends, another frees; per frame.
     Cross,
-    /// As `Cross`, in a pool of only 1.25 times the frames in use. A random one of these is freed.
+    /// As `Cross`, in a pool of only 1.25 times the frames in use. Instead of the received frame, a
+    /// random one of those in use is freed.
     TightPool,
     /// Free random frames of a pool that is exhausted, and allocate them again.
     Pressure,
@@ -128,7 +129,7 @@ pub struct Scale {
     /// Duration of a pair cell, per thread.
     pub pair_time: Duration,
     /// Bulk operations of one cell stop after this time; the figure is then that of the finished
-    /// operations. Only allocators with microseconds per operation reach the limit.
+    /// operations. Only allocators that take microseconds per operation reach the limit.
     pub limit: Duration,
 }
 

@@ -56,13 +56,13 @@ impl Thread {
 /// Cycles of a CPU outside the kernel.
 #[derive(Default)]
 pub(super) struct Spent {
-    /// Of programs that use resident pages.
+    /// Cycles in which programs use resident pages.
     pub(super) user: Cell<u64>,
-    /// Idle.
+    /// Idle cycles.
     pub(super) idle: Cell<u64>,
-    /// Before the start.
+    /// Cycles before the CPU began to work.
     pub(super) late: Cell<u64>,
-    /// Total.
+    /// The clock at the end: all cycles.
     pub(super) ended: Cell<u64>,
 }
 

@@ -160,8 +160,9 @@ fn without_stall(hour: &Hour) -> f64 {
     100.0 * ratio(hour.unstalled, hour.huge)
 }
 
-/// Throughput of the last hour, in percent of the best hour. The first hour, which fills memory, is
-/// excluded. `None` for less than a day, and for workloads that end by themselves.
+/// Throughput of the last hour, in percent of the best hour (a 24th of the pages of a day). The
+/// first hour, which fills memory, is excluded. `None` for less than a day, and for workloads that
+/// end by themselves.
 fn last_hour(outcome: &Outcome) -> Option<f64> {
     let speeds = if outcome.ends { Vec::new() } else { speeds(outcome) };
     let counted = speeds.get(1..).filter(|_| speeds.len() as u64 >= HOURS)?;

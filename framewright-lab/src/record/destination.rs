@@ -1,9 +1,8 @@
-//! The files of a recording: all three are complete, or none exists.
+//! The files of a recording. If `NAME.txt.zst` exists, all three are complete.
 //!
 //! The text is first written to `NAME.txt.zst.part`, which is locked until its writer ends. After
-//! everything was written to the disk, the files are renamed, the text last: if `NAME.txt.zst`
-//! exists, the recording is complete. The `.part` file of a killed program is unlocked; the next
-//! recording replaces that file.
+//! everything was written to the disk, the files are renamed, the text last. The `.part` file of a
+//! killed program is unlocked; the next recording replaces that file.
 
 use std::{
     ffi::{OsStr, OsString},

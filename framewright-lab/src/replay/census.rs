@@ -3,7 +3,7 @@
 //!
 //! The first event that names a frame determines its state at the start. If the frame is freed, it
 //! was in use. If it is allocated or drained, and no earlier event reports that it left the zone,
-//! it was on the lists of that CPU. If it leaves the zone, it was free.
+//! it was on the lists of the CPU of this event. If it leaves the zone, it was free.
 //!
 //! Recorded blocks are aligned powers of two, so any two of them nest or are disjoint. A block
 //! beyond the library's largest order is stored as several blocks.

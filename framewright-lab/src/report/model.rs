@@ -90,7 +90,7 @@ pub enum Unit {
     Count,
     /// Frames of 4 KiB.
     Frames,
-    /// Frames per occurrence.
+    /// Frames per acquisition of a lock.
     #[serde(rename = "frames/acquisition")]
     FramesPerAcquisition,
     /// Cycles per frame of 4 KiB.

@@ -1,4 +1,5 @@
-//! Workloads on simulated machines: the library and the classic design, side by side.
+//! Workloads on simulated machines: the library and the classic design (`list-buddy`, a buddy
+//! allocator on free lists), side by side.
 //!
 //! A [`Simulation`] is a workload, a machine, and a virtual time. Every [`Column`] gets a machine
 //! and a memory of its own for every seed, with the nodes and CPUs of the description. The result
@@ -54,7 +55,7 @@ pub struct Simulation {
     /// Frames of memory, divided among nodes in the proportions of the machine's own memory;
     /// `None`: all of its memory.
     pub frames: Option<u64>,
-    /// The virtual time.
+    /// The lengths of its phases, in virtual time.
     pub plan: Plan,
 }
 

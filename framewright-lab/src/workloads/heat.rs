@@ -27,9 +27,9 @@ pub(crate) struct Caches {
     pub(crate) core_of: Vec<u16>,
     /// Per CPU, its socket.
     pub(crate) socket_of: Vec<u16>,
-    /// Frames in the cache of a core.
+    /// Size of the cache of a core, in frames.
     pub(crate) of_core: u32,
-    /// Frames in the cache of a socket.
+    /// Size of the cache of a socket, in frames.
     pub(crate) of_socket: u32,
 }
 
@@ -42,7 +42,7 @@ const NEIGHBOURS: u64 = 8;
 
 /// The last touch of every frame.
 pub(crate) struct Heat {
-    /// Frames in the cache of a core, and in that of a socket.
+    /// Sizes of the caches of a core and of a socket, in frames.
     of_core: u32,
     of_socket: u32,
     /// Per frame: the core of its last touch, and the counts of fills of that core and its socket;
@@ -233,7 +233,8 @@ struct Touch {
 }
 
 impl Touch {
-    /// Core numbers are below 4095; therefore no touch packs to 0.
+    /// Core numbers are below 4095, so `core + 1` fits into the 12 highest bits and is not 0. The
+    /// word 0 means that the frame was never touched.
     fn pack(self) -> u64 {
         (u64::from(self.core) + 1) << (2 * CLOCK_BITS)
             | (u64::from(self.socket_time) << CLOCK_BITS)

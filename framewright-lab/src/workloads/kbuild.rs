@@ -16,9 +16,9 @@
 //! The workload tests the free of the order-1 block. It follows a long series of frees on the CPU;
 //! a rule that drains the CPU's lists on such a free does so once per exit.
 //!
-//! Sizes and the time between faults scale the load; the pattern matters more. Compilers have the
-//! sizes of those of a kernel build, 4 to 48 MiB. The time between faults is a fifth of the
-//! observed one (12,000 faults per second and builder): a short run has many exits.
+//! Sizes and the time between faults scale the load; the pattern matters more. Compilers are as
+//! large as those of a kernel build, 4 to 48 MiB. The time between faults is a fifth of the
+//! observed one (12,000 faults per second and builder), so that a short run has many exits.
 
 use framewright::{MigrateType, Order, Request};
 use framewright_workloads::compilers::{LEAST_PAGES, MOST_PAGES, OBJECT_PAGES};
@@ -79,7 +79,7 @@ impl Kbuild {
 
 /// Page tables between the top level and those that map pages.
 const UPPER_TABLES: u32 = 3;
-/// Cycles to open a file and read it from the page cache: some 11 KB.
+/// Cycles to open a file of some 11 KB and read it from the page cache.
 const READ_CYCLES: u64 = 6_000;
 
 /// The top-level page table, with its second half for page-table isolation.
@@ -89,8 +89,8 @@ const TASKS: Request = Request::new(ORDER_3, MigrateType::Unmovable);
 /// A page of a file.
 const FILE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
-const ORDER_1: Order = Order::new(1).expect("small");
-const ORDER_3: Order = Order::new(3).expect("small");
+const ORDER_1: Order = Order::new(1).expect("1 is an order");
+const ORDER_3: Order = Order::new(3).expect("3 is an order");
 
 /// One CPU, with the memory that stays allocated between compilers.
 pub(crate) struct Builder<'w, A: Allocator> {

@@ -1,7 +1,8 @@
 //! The page array: one 64-byte descriptor per frame, and doubly linked lists through them.
 //!
-//! Lists cause the costs of the classic design: an insertion or a removal touches the descriptors
-//! of the block and of its neighbours on that list, each a cache line anywhere in memory.
+//! Lists cause the costs of the classic buddy allocator: an insertion or a removal touches the
+//! descriptors of the block and of its neighbours on that list, each a cache line anywhere in
+//! memory.
 //!
 //! Links are frame numbers. Every list is a ring through a *head*, which is an additional
 //! descriptor after those of the frames. A block can therefore be unlinked without knowledge of its
@@ -30,14 +31,14 @@ pub(super) const PAGEBLOCK_ORDER: u8 = 9;
 pub(super) const PAGEBLOCK_FRAMES: u32 = 1 << PAGEBLOCK_ORDER;
 /// Migratetypes with lists.
 pub(super) const TYPES: usize = 3;
-/// Lists of one CPU: orders 0 to 3 by type, huge blocks as movable and not, and a private list
-/// for blocks on their way to the zone.
+/// Lists of one CPU: 12 for orders 0 to 3 by type, one for movable huge blocks, one for other huge
+/// blocks, and a private one for blocks on their way to the zone.
 pub(super) const CPU_LISTS: usize = 15;
 
 /// The state of a frame in its descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
-    /// Inside a larger block, not its first frame.
+    /// Not the first frame of a block; or a frame without a mark yet, as in fresh memory.
     Tail,
     /// First frame of a free block of the zone, of this order.
     Buddy(u8),
@@ -80,8 +81,8 @@ pub struct Links {
 
 /// A descriptor as large as that of a real kernel, whose remaining words belong to the owner of the
 /// page. Because of its size and alignment, the words that the allocator uses share no cache line
-/// with those of another descriptor. With a larger alignment the system's allocator would write to
-/// the whole array.
+/// with those of another descriptor. With a larger alignment, the system's allocator would zero the
+/// whole array itself, instead of using fresh pages of the kernel, which are zero.
 #[repr(C, align(16))]
 #[derive(Zeroable)]
 pub struct Page {

@@ -138,7 +138,8 @@ impl Explorer {
         actor
     }
 
-    /// Chooses one of `options`. `ordinary`: choices other than 0 do not count as deviations.
+    /// Chooses one of `options`. `ordinary`: a choice other than 0 is no deviation (which a search
+    /// counts and limits).
     pub(super) fn decide(&mut self, options: u32, ordinary: bool) -> u32 {
         let chosen = match &mut self.policy {
             Policy::Random(random) => random.u32(..options),

@@ -97,13 +97,13 @@ pub type Program<'a> = Box<dyn FnOnce(Cpu<'_>) + 'a>;
 pub struct Options {
     /// Which CPU runs next.
     pub schedule: Schedule,
-    /// Whether stores to words of the owner protocol wait in store buffers, as on x86. A schedule
-    /// by clocks uses no store buffers.
+    /// Whether stores to words (of the library's protocol for per-CPU lists) wait in store buffers,
+    /// as on x86. A schedule by clocks uses no store buffers.
     pub store_buffers: bool,
     /// Whether interrupts may be served later than at the next step. A schedule by clocks serves
     /// them when they arrive.
     pub late_interrupts: bool,
-    /// Rare outcomes to force: the site, and N for once in N times.
+    /// Rare outcomes to force: at this site, in one of this many passes.
     pub force: Vec<(Site, u32)>,
     /// Seed for the forced outcomes under a schedule by clocks. Other schedules decide themselves.
     pub seed: u64,
@@ -144,7 +144,7 @@ impl Machine {
     ///
     /// # Panics
     ///
-    /// If there are more programs than CPUs, or a program of this machine calls it.
+    /// If there are more programs than CPUs, or if a program of this machine calls this method.
     pub fn run(&self, programs: Vec<Program<'_>>) -> Result<(), Failure> {
         self.0.run(programs, None)
     }
@@ -202,7 +202,7 @@ impl Machine {
         explored.unwrap_or(self.0.switches.get())
     }
 
-    /// Counts that the run reached `point`.
+    /// Counts that the run reached `point`, a step that a scenario has given this number.
     pub(crate) fn reach(&self, point: usize) {
         let mut reached = self.0.reached.borrow_mut();
         if reached.len() <= point {
@@ -211,7 +211,7 @@ impl Machine {
         reached[point] += 1;
     }
 
-    /// How often the run reached each point.
+    /// How often the run reached each point ([`Machine::reach`]).
     pub(crate) fn reached(&self) -> Vec<u64> {
         self.0.reached.borrow().clone()
     }
@@ -251,7 +251,7 @@ impl Machine {
         self.0.locks.borrow_mut().classify(lock, class);
     }
 
-    /// Sets the node whose memory holds the lines of a member of a family.
+    /// Sets the node whose memory holds the cache lines of one member of a [`Family`] of lines.
     pub fn set_home_node(&self, family: Family, member: u32, node: u8) {
         self.0.set_home_node(family, member, node);
     }
@@ -320,8 +320,8 @@ pub(crate) struct Engine {
     buffers: Cell<bool>,
     /// Cycles that a CPU may be ahead of others when it accesses words.
     slack: Cell<u64>,
-    /// The least key of the waiting CPUs: the running CPU is the earliest while its key is below
-    /// it.
+    /// The least sort key (clock, then number) of the CPUs that wait to run. The running CPU is the
+    /// earliest while its own key is below.
     horizon: Cell<u64>,
     /// The CPU that the running one chose as the next.
     decided: Cell<Option<u16>>,

@@ -48,7 +48,7 @@ impl Default for Seen {
 #[derive(Default)]
 pub(super) struct Loaded {
     seen: [Cell<Seen>; LOADED],
-    /// The index of the next entry.
+    /// The index of the entry that the next load replaces.
     oldest: Cell<usize>,
     /// Whether the CPU is parked until one of the words changes.
     waits: Cell<bool>,

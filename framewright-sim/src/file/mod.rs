@@ -32,13 +32,13 @@
 //! | `owner`     | the cache as the owner of pages that the library reclaims        |
 //! | `mover`     | the cache as the owner of pages that compaction migrates         |
 //! | `writer`    | background write-back                                            |
-//! | `pause`     | the wait queue of reclaim                                        |
+//! | `pause`     | the wait queue of paused reclaim                                 |
 //! | `kernel_state` | the library with a cache: the state that CPUs share            |
 //! | `kswapd`    | background reclaim of a node in steps                            |
 //! | `background` | background reclaim of a node, on its CPUs in turn               |
 //! | `fault_allocator` | the allocator of page faults                               |
 //! | `cpu_context` | the context of a CPU: its program, and the kernel's work        |
-//! | `costs`     | costs in the kernel around the library                           |
+//! | `costs`     | costs of kernel code outside the library                         |
 //!
 //! # Limits
 //!
@@ -120,7 +120,8 @@ pub trait Supply {
     /// Frees frames that were not used, or that have no translations any more.
     fn give(&mut self, cpu: Cpu<'_>, frames: &[u32]);
 
-    /// Adds a file page in `frame` to the LRU lists. `shadow` is the entry of its last eviction.
+    /// Adds a file page in `frame` to the LRU lists. `shadow` is the entry that the last eviction
+    /// of the page has left in the cache.
     fn cached(&mut self, cpu: Cpu<'_>, frame: u32, shadow: Option<u64>);
 
     /// A mapped page of a file is about to become writable; its page table is locked. Deferred

@@ -112,8 +112,8 @@ impl Store {
         }
     }
 
-    /// Sets the errors from now on. If no contents were stored so far, pages count against
-    /// `capacity` from now on.
+    /// Sets the errors from now on. Pages that were written before the store stored contents do not
+    /// count against `capacity`.
     pub(super) fn fail(&self, failures: Failures) {
         self.stores_contents.set(self.stores_contents.get() || failures.capacity.is_some());
         *self.failures.borrow_mut() = failures;
@@ -140,8 +140,8 @@ impl Store {
         if bad { Err(StoreError::Io) } else { Ok(()) }
     }
 
-    /// Writes a page. Returns the time at which the write ends, and its result. The current
-    /// contents are written.
+    /// Writes the given contents of a page. Returns the time at which the write ends, and its
+    /// result.
     pub(super) fn write(
         &self,
         now: u64,

@@ -1,9 +1,10 @@
 //! The library's machine, simulated: [`Simulated`] implements `Platform` with the engine.
 //!
 //! A request or report of the library applies to the CPU whose program is running. Locks and the
-//! words of the owner protocol are the engine's. A remote barrier is an interrupt. A wait parks the
-//! CPU until the words it has loaded change. Work, lines and frames are charged. Outside a run,
-//! when a memory is set up or inspected, the same calls work and charge nothing.
+//! words of the owner protocol (for per-CPU lists) are the engine's. A remote barrier is an
+//! interrupt. A wait parks the CPU until one of the words that it has loaded changes. Work,
+//! accesses to cache lines, and the clearing and copying of frames are charged. Outside a run, when
+//! a memory is set up or inspected, the same calls work and charge nothing.
 //!
 //! | module  | job                                                                       |
 //! |---------|---------------------------------------------------------------------------|
@@ -12,9 +13,10 @@
 //! | `word`  | [`SimWord`]: a word of the engine, created at first use                     |
 //! | `lines` | the engine's names of the library's lines and sections                     |
 //! | `prices`| the costs of the library's work, in instructions                          |
-//! | `relief`| [`LentRelief`]: a slot for the relief of a memory                          |
+//! | `relief`| [`LentRelief`]: a slot for the [`Relief`] (reclaim, compaction) of a memory |
 //!
-//! A program must get the token of *its own* CPU, during the run: barriers are sent to CPUs.
+//! A program must get the token of *its own* CPU, and only during the run. A remote barrier
+//! interrupts the CPU of a token, and must reach the program that uses the token.
 
 #![allow(unsafe_code)]
 
@@ -51,7 +53,7 @@ pub trait Frames {
     fn copy(&self, to: Pfn, from: Pfn);
     /// Fills 2^order frames with zeroes.
     fn clear(&self, _pfn: Pfn, _order: Order) {}
-    /// Fills 2^order free frames with their pattern.
+    /// Fills 2^order free frames with the poison pattern.
     fn poison(&self, _pfn: Pfn, _order: Order) {}
     /// The first byte of a frame that is not what [`Frames::poison`] wrote.
     fn verify_poison(&self, _pfn: Pfn) -> Option<usize> {

@@ -21,7 +21,7 @@
 //! | `library`  | the library's allocator with threads, drains, hotplug, isolation, low memory |
 //! | `stand_in` | small versions of the parts around the allocator                       |
 //! | `world`, `environment` | the environment of scenarios, and the checks at the end          |
-//! | `hunt`     | one scenario, one bug, one schedule after the other                    |
+//! | `hunt`     | runs of one scenario with one bug, under one schedule after the other  |
 //! | `campaign` | many hunts, on all processors                                          |
 //!
 //! The embedder's parts (page tables, files, a disk) and reclaim are small stand-ins (`stand_in`).
@@ -66,9 +66,9 @@ pub struct Scenario {
     pub cpus: u16,
     /// The bugs that can be seeded.
     pub bugs: &'static [Bug],
-    /// The greatest bound of an exhaustive search that ends within minutes.
+    /// The greatest bound of preemptions with which an exhaustive search ends within minutes.
     pub affordable_bound: u32,
-    /// Rare outcomes to force: the site, and N for once in N times.
+    /// Rare outcomes to force: at this site, in one of this many passes.
     pub force: &'static [(Site, u32)],
     /// The event that is counted in its runs.
     pub tally: Option<Tally>,

@@ -272,8 +272,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         self.claim.drain();
     }
 
-    /// Frees a block of this memory if it belongs on the list of single movable frames of the first zone, the list has
-    /// space, and the platform does not trace. Otherwise returns it.
+    /// Frees a block of this memory if it belongs on the list of single movable frames of the first
+    /// zone (which requests of this CPU try first), the list has space, and the platform does not
+    /// trace. Otherwise returns it.
     #[inline(always)]
     pub(crate) fn try_free(&mut self, block: Block<'m>) -> Result<(), Block<'m>> {
         let (pfn, order) = (block.pfn(), block.order());
@@ -283,8 +284,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Err(block)
     }
 
-    /// Frees a frame by frame number as [`CpuToken::try_free`] does a block, unless frees are checked. `false` if nothing was
-    /// done.
+    /// As [`CpuToken::try_free`], for a frame number. Does nothing and returns `false` also if
+    /// frees are checked.
     ///
     /// # Safety
     ///
@@ -295,9 +296,10 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         self.raw_frame(pfn, Order::ZERO).is_some() && self.push_movable(pfn, order).is_ok()
     }
 
-    /// The number in the first zone of a block that is freed by frame number, unless such frees are checked or traced,
-    /// or the block is misaligned. A pageblock of which a part is absent has none of the types that have lists. So a
-    /// block that has a list is in the zone.
+    /// The number of frame `pfn`, relative to the first zone. `None` if frees by frame number are
+    /// checked or traced, or if the block is misaligned. The frame may be outside the zone. The
+    /// caller notices this, because a free by this number needs a list, and only pageblocks that
+    /// are wholly present in the zone have types with lists.
     #[inline(always)]
     fn raw_frame(&self, pfn: Pfn, order: Order) -> Option<u32> {
         if P::TRACING || self.memory().tuning().hardening != Hardening::Off {
@@ -320,8 +322,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     }
 
     /// Puts a single movable frame on its list for the first zone, if it belongs there and there is
-    /// space; otherwise returns its number in that zone. Frames of emptying pageblocks have a list
-    /// of their own.
+    /// space; otherwise returns its number in that zone. Frames of pageblocks that are being
+    /// emptied have a list of their own.
     #[inline(always)]
     fn push_movable(&mut self, pfn: Pfn, order: Order) -> Result<(), u32> {
         let platform = self.memory().platform();
@@ -430,7 +432,7 @@ fn push_directly<P: Platform>(
 }
 
 /// The list that a block of a zone is freed to, if it follows from order and type alone. Branches on the type of single
-/// frames as [`CpuToken::push_movable`] does.
+/// frames, so that the processor can predict the list.
 #[inline(always)]
 fn list_of<P: Platform>(local: &LocalZone<'_, P>, frame: u32, order: Order) -> Option<ListIndex> {
     let of = local.type_of(frame)?;

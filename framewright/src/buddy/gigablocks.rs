@@ -1,8 +1,8 @@
 //! The pageblocks of a zone that are whole blocks: free as a whole, or allocated as one block.
 //!
 //! Free pageblocks are in a set by migratetype. If requests may name that type, they are also in
-//! the map of their [`Gigablock`]. Blocks of order 9 are taken from the set, up to 64 at a time;
-//! larger blocks are read off the map.
+//! the map of their [`Gigablock`] (1 GiB). Blocks of order 9 are taken from the set, up to 64 at a
+//! time; larger blocks are read off the map. A *leaf* of the map describes 64 pageblocks.
 //! Gigablocks are in sets by their largest free block, so one find-first-set finds the smallest
 //! sufficient block in a zone of any size.
 //!
@@ -152,7 +152,8 @@ impl<'m> Gigablocks<'m> {
         }
     }
 
-    /// Moves a gigablock to the set of its new level.
+    /// Moves a gigablock to the set of its new level: 2 + i if its largest free block is of order
+    /// 10 + i. At levels 0 and 1 it has no such block, and is in no set.
     fn reindex(&mut self, gigablock: u32, before: u8, after: u8) {
         if let Some(i) = before.checked_sub(2) {
             let set = &mut self.by_order[usize::from(i)];
@@ -176,6 +177,7 @@ impl<'m> Gigablocks<'m> {
     /// contains it. Chooses the gigablock with the smallest sufficient largest free block, and in
     /// it the smallest sufficient block.
     pub(super) fn find(&self, order: Order) -> Option<(u32, Order)> {
+        // A block of this order has 2^doublings pageblocks.
         let doublings = order.get() - PAGEBLOCK_ORDER;
         let sufficient = self.orders & !0 << (doublings - 1);
         let set = self.by_order.get(sufficient.trailing_zeros() as usize)?;

@@ -1,9 +1,10 @@
 //! Lists of pageblocks by migratetype and class.
 //!
-//! A pageblock with free frames is on exactly one list: that of its migratetype, of the order of
-//! its largest free block, and of its fullness quartile. One bit per list tells whether it is not
-//! empty. So one find-first-set finds the list of the smallest sufficient order with the fullest
-//! pageblocks. Wholly free pageblocks are not on linked lists but in the sets of [`Gigablocks`].
+//! A pageblock with free frames is on exactly one list: that of its migratetype and its *class*
+//! (the order of its largest free block, and its fullness quartile). One bit per list tells whether
+//! it is not empty. So one find-first-set finds the list of the smallest sufficient order with the
+//! fullest pageblocks. Wholly free pageblocks are not on linked lists but in the sets of
+//! [`Gigablocks`].
 
 use super::{
     MigrateType, Part, Watch,

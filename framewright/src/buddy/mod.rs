@@ -8,14 +8,14 @@
 //!
 //! The level above works in the same way. A *gigablock* (1 GiB) has a map of the wholly free ones
 //! of its 512 pageblocks, so blocks up to 1 GiB need no merging either. A pageblock that is
-//! allocated as one block, or inside a larger block, is recorded in its gigablock only.
+//! allocated as one block, or inside a larger block, is *folded*: recorded in its gigablock only.
 //!
 //! Frames enter and leave as bundles: a word of the map, and a mask of the block heads in it. The zone lock is acquired
 //! once per batch, not per frame. Frames to free are selected and grouped into bundles before the lock is taken.
 //!
 //! The zone lock protects all these data. The types of the pageblocks are written under the lock,
-//! and read without it as hints: the free path selects a list by the type, and the buddy reads the
-//! type again.
+//! and read without it as hints: the free path selects a list by the type, and reads the type again
+//! under the lock.
 //!
 //! Invariants: header and map of a pageblock agree. A pageblock is on the list that its header names, or on no list if
 //! it has no free frame or is isolated. Free frames of isolated pageblocks are not counted as free. `Buddy::check`
@@ -114,7 +114,7 @@ pub(crate) struct Buddy<'m> {
     lists: Lists<'m>,
     /// Free frames by migratetype.
     free: [u64; MigrateType::COUNT],
-    /// Frames of reserved pageblocks, isolated ones included.
+    /// Frames of pageblocks in the high-atomic reserve, isolated ones included.
     highatomic_reserved: u64,
     /// Pageblocks that are isolated.
     isolated: u64,
@@ -285,7 +285,7 @@ impl<'m> Buddy<'m> {
         !isolated
     }
 
-    /// Moves a pageblock, whose map has changed, to the list that it belongs on.
+    /// Moves a pageblock whose map has changed to the list on which it belongs now.
     fn relist(&mut self, index: u32, of: MigrateType, watch: impl Watch) {
         let block = &self.blocks[index as usize];
         if block.class != block.proper_class() {

@@ -44,7 +44,7 @@ pub(crate) struct Pageblock {
     pub(super) unmovable: u16,
     /// Frames of the pageblock that belong to the zone; the others are holes.
     pub(super) present: u16,
-    /// The levels of the map.
+    /// The orders of the largest free blocks: of each word of the map, and of the whole map.
     pub(super) levels: Levels,
     /// The class of the pageblock's list: 4 x order + quartile, or [`UNLISTED`].
     pub(super) class: u8,

@@ -1,8 +1,8 @@
 //! Allocating and freeing given ranges of frames, of any length.
 //!
-//! Each whole pageblock of a range is folded, as one block. In the pageblocks at the ends of the
-//! range every frame is a block of its own. So any part of a range can be freed later, and only the
-//! maps record its ends.
+//! Each whole pageblock of a range is *folded*: allocated as one block. In the pageblocks at the
+//! ends of the range every frame is a block of its own. So any part of a range can be freed later,
+//! and the range itself need not be recorded.
 
 use core::ops::Range;
 

@@ -82,8 +82,8 @@ pub(super) enum EarlyEnd {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EvacuationOptions {
     pub(super) effort: Effort,
-    /// No page moves unless all pages can be claimed: in one batch, or one batch after the other if
-    /// the workspace is too small.
+    /// Pages move only if all pages can be claimed: in one batch, or one batch after the other if
+    /// the workspace is too small for all.
     pub(super) all_or_none: bool,
     /// If frames of the range remain allocated, free frames on CPU lists, in the depot and in
     /// deferred frees are returned to the zone, at most once.
@@ -126,7 +126,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
                 break;
             }
             if state.result.work() >= state.options.budget {
-                // The remaining frames did not fail to move; there was no budget for them.
+                // The remaining pages may be movable: only the budget is spent.
                 state.result.early_end = Some(EarlyEnd::BudgetSpent);
             }
             if state.result.left == 0 || state.result.early_end.is_some() {
@@ -136,8 +136,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         state.result
     }
 
-    /// Whether free frames are outside the zone: on CPU lists, in its depot, or waiting for a
-    /// flush.
+    /// Whether the zone's buddy allocator lacks some free frames: they are on CPU lists, in the
+    /// depot, or waiting for a flush.
     pub(super) fn has_undrained(&self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let memory = self.memory;
         memory.held_by_cpus() > 0 || ctx.on_cpu.zone.in_depot() > 0 || self.tlb.deferred() > 0

@@ -95,9 +95,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
             match emptied.outcome {
                 Outcome::PartialSkipped => {
                     // Targets are at least as full as the source. So if the emptiest source of a
-                    // kind lacks targets, all others of its kind lack them, too. This does not hold
-                    // if the attempt moved pages or drained lists, because both make pageblocks
-                    // emptier than they were during the search.
+                    // kind (`SourceKind`) lacks targets, all others of its kind lack them, too.
+                    // This does not hold if the attempt moved pages or drained lists, because both
+                    // make pageblocks emptier than they were during the search.
                     let untouched = emptied.work == 0 && !emptied.drained_lists;
                     let none_for_kind =
                         targets_were_lacking || search_pass.is_emptiest && untouched;
@@ -159,8 +159,9 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         let Ok(isolation) = self.memory.isolate_undrained(ctx.id, first, end) else {
             return Emptied::untried(Outcome::Complete, false);
         };
-        // Read after the isolation: from then on this pageblock can only become emptier, so
-        // pageblocks that are at least as full remain so.
+        // Read after the isolation. From then on this pageblock can only become emptier. So a
+        // target that is at least as full as `before` is at least as full as the source when pages
+        // move.
         let mut before = contents(ctx, source);
         let block = if order < Order::PAGEBLOCK { freest_part(&before.map, order) } else { 0 };
         let start = first + block;
@@ -293,8 +294,8 @@ fn evacuation_options(goal: &Goal, captured: Option<Captured<'_>>) -> Evacuation
     }
 }
 
-/// Decides whether the search continues after `source` lacked targets, and restarts the cursor there.
-/// `none_for_kind` says that all sources of its kind lack targets.
+/// Restarts the cursor after `source` lacked targets, at the kind of source to try next. Returns
+/// whether the search continues. `none_for_kind` says that all sources of its kind lack targets.
 ///
 /// Free frames in pageblocks with unmovable frames are targets for pages from all other pageblocks.
 /// So if no all-movable source has targets, no source has any, and the search ends. If no source with

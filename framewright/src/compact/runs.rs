@@ -105,9 +105,10 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     }
 
     /// The last obstacle in a run; the next run may begin after it. An obstacle is a pageblock with
-    /// unmovable frames, or of a type that requests cannot name. So is a pageblock from which to
-    /// the end of the run more frames are free than the zone has above its reserve. `isolated` says
-    /// whether isolated pageblocks are obstacles.
+    /// unmovable frames, or of a type that requests cannot name. The run also must not take more
+    /// free frames than the zone has above its reserve. Counted from the end of the run, the
+    /// pageblock at which they would become too many is an obstacle. `isolated` says whether
+    /// isolated pageblocks are obstacles.
     fn last_obstacle(
         &self,
         id: ZoneId,

@@ -1,12 +1,14 @@
 //! The token of one CPU, in a static.
 //!
-//! Only code on the CPU itself reads or writes the slot. Because callers are pinned, only one thread does so at a time.
-//! Other code can still run in the middle of a caller: interrupt handlers, hooks of the embedder, and threads that run
-//! while a caller waits in a hook. If such code finds the slot in use, it does not touch the slot. Between the load of
-//! the state and the mark, only an interrupt handler can run. When the handler has ended, the slot is not in use, and
-//! still has its token if it had one, because handlers do not release tokens. The handler may have claimed a token for
-//! an empty slot, so the caller checks for a token after the mark. Plain loads and stores in program order suffice, and
-//! the hot path loads one word.
+//! Only code on the CPU itself reads or writes the slot. Because callers are pinned, only one
+//! thread does so at a time. Other code can still run in the middle of a caller: interrupt
+//! handlers, hooks of the embedder, and threads that run while a caller waits in a hook. If such
+//! code finds the slot in use, it does not touch the slot. Between the load of the state and the
+//! store that marks the slot as in use, only an interrupt handler can run. When the handler has
+//! ended, the slot is not in use, and still has its token if it had one, because handlers do not
+//! release tokens. The handler may have claimed a token for an empty slot, so the caller checks for
+//! a token after the mark. Plain loads and stores in program order suffice, and the hot path loads
+//! one word.
 
 use core::{cell::UnsafeCell, mem::MaybeUninit};
 

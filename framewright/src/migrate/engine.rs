@@ -10,7 +10,7 @@ use crate::{
     types::{Order, Pfn},
 };
 
-/// Passes over a batch in asynchronous mode.
+/// Passes over a batch in asynchronous mode. The numbers of passes are those of Linux.
 const PASSES_ASYNC: u32 = 10;
 /// Passes over a batch in the other modes. Pages that have not moved after these passes are moved
 /// one by one.
@@ -98,7 +98,8 @@ impl<P: Platform> Migration<'_, '_, P> {
     }
 }
 
-/// Pages whose claims have ended. On drop, the frames that pages have left are passed on.
+/// Pages whose claims have ended. On drop, the frames that pages have left go to
+/// [`Targets::free_source`].
 struct Ended<'e> {
     moves: &'e mut [Move],
     targets: &'e mut dyn Targets,

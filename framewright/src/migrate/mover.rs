@@ -43,7 +43,7 @@ impl Effort {
 /// The way to lock pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Locking {
-    /// Without waiting, because several pages are locked at once.
+    /// Without waiting, because several pages are locked at once, and waiting could deadlock.
     Try,
     /// Waiting as far as the mode allows, because only one page is locked.
     Wait,
@@ -123,8 +123,8 @@ pub enum ClaimEnd {
 ///   block of that order. The embedder changes a [`Move`] by its methods only, and does not put one
 ///   in the place of another.
 /// * A page is claimed at most once at a time. From then until the page is moved, gone, or
-///   released, its frames are not freed in any other way: if the owner frees the page, the embedder
-///   calls [`Move::set_gone`] instead.
+///   released, its frames are not freed. If the owner frees the page meanwhile, the embedder calls
+///   [`Move::set_gone`] instead.
 /// * A page that was [set unmapped](Move::set_unmapped) is not accessed until it is remapped or
 ///   undone, except through stale translations that were added to the batch.
 /// * After a page was set moved or gone, its old frames are not accessed any more.

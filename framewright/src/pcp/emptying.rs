@@ -80,7 +80,7 @@ impl<'m> Lists<'m> {
         self.spill(context, list, context.pages.len(list), leaving);
         let high = u64::from(self.sizing.high());
         if self.stored() > high {
-            // More than one spill has added, so that the zone lock is taken rarely.
+            // These are more frames than one spill adds, so that the zone lock is taken rarely.
             self.select_bundles(context, list, self.stored() - high / 4 * 3, leaving);
         }
     }

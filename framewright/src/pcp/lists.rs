@@ -23,7 +23,8 @@ use crate::{
 /// single frames that ran out gets more: up to a whole ring.
 const REFILL_MAX: usize = 64;
 
-/// The number of spills that bypass the store after a spill of scattered blocks.
+/// The number of spills that bypass the store after a spill of scattered blocks: the next blocks
+/// are probably scattered, too, and the store would soon displace them.
 const BYPASSES: u8 = 7;
 
 pub(crate) struct Lists<'m> {

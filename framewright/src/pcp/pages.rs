@@ -53,7 +53,8 @@ impl<P: Platform> ListsContext<'_, '_, P> {
 /// to 3 also use the second cache line.
 #[repr(C, align(64))]
 pub(crate) struct CpuPages<'m, P: Platform> {
-    /// Blocks in each ring. Written by the side that is inside; read by any CPU.
+    /// Blocks in each ring. Written by the side (owner or drainer) that is inside the lists; read
+    /// by any CPU.
     lens: [AtomicU8; ListIndex::COUNT],
     /// Blocks that each ring may contain; 0 while the CPU is offline or the lists are switched off.
     limits: [AtomicU8; ListIndex::COUNT],
@@ -213,7 +214,7 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         self.publish(sizing);
     }
 
-    /// Pageblocks in which one hold of the zone lock may free. A hint outside the lists.
+    /// Pageblocks in which one hold of the zone lock may free. Possibly stale outside the lists.
     pub(super) fn hold_pageblocks(&self) -> u32 {
         self.hold_pageblocks.load(Ordering::Relaxed)
     }

@@ -10,8 +10,8 @@
 //! lists, because the embedder's code does it.
 //!
 //! The quarantine exists only at *paranoid*. Like the store, it is part of the lists of the CPU and
-//! follows the same protocol. Its frames are *held*, drains empty it, and blocks of isolated
-//! pageblocks do not enter it.
+//! follows the same protocol. Its frames count as held by the CPU, drains empty it, and blocks of
+//! isolated pageblocks do not enter it.
 
 use core::ops::Range;
 

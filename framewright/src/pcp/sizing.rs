@@ -30,12 +30,13 @@ pub(crate) struct Sizing {
     surplus: i64,
     /// Frames allocated and freed when `free_count` was last updated.
     seen: (u64, u64),
+    /// Maximum of `alloc_factor`. A bulk free returns at most `batch << scale_max` frames.
     scale_max: u32,
     /// The high-order frees that drain.
     rule: HighOrderDrain,
     /// Frames freed in a row before a high-order free may drain.
     burst: u32,
-    /// Whether high-order frees leave lists that hold less than a batch alone.
+    /// Whether a high-order free drains nothing while the lists hold less than a batch.
     keep_batch: bool,
     /// Maximum number of pageblocks in which one hold of the zone lock frees blocks.
     hold: u32,
@@ -46,7 +47,8 @@ pub(crate) struct Sizing {
 /// Lists that may hold fewer frames than this are too short for blocks to wait in them for their neighbours.
 pub(super) const LONG_LISTS: u32 = 2048;
 
-/// A zone that at most this many CPUs share is rarely contended, so short holds of its lock cost little.
+/// A zone that at most this many CPUs share is rarely contended. So the work is divided into more
+/// and shorter holds of its lock.
 const FEW_CPUS: u64 = 8;
 
 /// The maximum number of pageblocks in which one hold of the zone lock frees blocks, for one of
@@ -182,10 +184,10 @@ impl Sizing {
     }
 
     /// Blocks that the ring of a list may contain: two batches of frames, but at least 2 blocks of
-    /// order 0, or 32 blocks of another order. Otherwise a free of order 3 would often spill. For
-    /// orders 1 to 3, the 32 blocks are limited to an eighth of the frames that the CPU may hold. A
-    /// list of emptying pageblocks has as many frames as one hold of the zone lock frees
-    /// pageblocks.
+    /// order 0, or 32 blocks of another order, because otherwise a free of order 3 would often
+    /// spill. For orders 1 to 3, the 32 blocks are limited to an eighth of the frames that the CPU
+    /// may hold. The ring for emptying pageblocks contains as many frames as one hold of the zone
+    /// lock may free in different pageblocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         if self.is_disabled() {
             return 0;
@@ -195,8 +197,8 @@ impl Sizing {
             let blocks = (self.hold as usize >> order.get()).max(1);
             return if self.lets_pageblocks_empty() { blocks } else { 0 };
         }
-        // A batch is usually one less than a power of two. One frame more, so that whole words of
-        // the map spill.
+        // A batch is usually one less than a power of two. With one frame more, whole words of the
+        // map spill.
         let frames = 2 * (self.batch + 1);
         let least = match order {
             Order::ZERO => 2,
@@ -242,8 +244,8 @@ impl Sizing {
         self.free_count = self.free_count.checked_shr(allocated.min(31) as u32).unwrap_or(0);
         let net = u32::try_from(freed.saturating_sub(allocated)).unwrap_or(u32::MAX);
         self.free_count = self.free_count.saturating_add(net).min(self.batch << self.scale_max);
-        // Refills grow while the CPU only allocates. Each high-order free would halve them. The
-        // number of these frees is not known, so they reset the factor.
+        // Refills grow while the CPU only allocates. Each high-order free should halve the factor,
+        // but the number of these frees is not known. So they reset it.
         if traffic.has_freed_high_order_since(seen.1) {
             self.alloc_factor = 0;
         } else if freed > allocated {
@@ -325,8 +327,8 @@ mod tests {
         };
         assert_eq!(limits(GIB, 2), [128, 64, 32, 32, 32]);
         assert_eq!(limits(GIB / 4, 2), [32, 32, 32, 32, 8]);
-        // The CPU may hold 512 frames, then 64. An eighth of that limits the rings of orders 1 to
-        // 3.
+        // The CPU may hold 512 frames here, and 64 in the last case. An eighth of that limits the
+        // rings of orders 1 to 3.
         assert_eq!(limits(GIB / 16, 4), [8, 32, 16, 8, 1]);
         assert_eq!(limits(GIB / 64, 8), [4, 4, 2, 2, 0]);
     }

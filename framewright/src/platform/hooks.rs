@@ -4,8 +4,8 @@
 //! The library reports kinds and amounts of work, not times, because times depend on the machine. A
 //! simulator multiplies the count of each [`Cost`] by a measured number of instructions. It charges
 //! each access to a [`Line`] by the distance over which the cache line is transferred. The kinds of
-//! work are divided so that their instructions can be measured, by a fit over runs with different
-//! counts of them.
+//! work are chosen so that a fit over runs with different counts determines the instructions of
+//! each.
 //!
 //! A CPU has its blocks in *rings* (one array per list) and in the *store* behind the rings, as
 //! *bundles*: masks of free blocks within 64 neighbouring frames. The *depot* of a zone has stacks
@@ -52,14 +52,14 @@ pub enum Cost {
     // ---- under the zone lock
     /// One hold of the lock: uncontended acquisition, release, and the published counts.
     ZoneHold,
-    /// Pageblocks that a batch selected and took from.
+    /// Pageblocks that a batch selected, and from which it took blocks.
     TakePageblocks,
     /// Bundles taken, of orders below that of a pageblock.
     TakeBundles,
     /// Frames in the taken bundles. Together with [`Cost::GiveFrames`], [`Cost::DepotBlocks`] and
-    /// [`Cost::WholePageblocks`] they are all frames that moved under a hold.
+    /// [`Cost::WholePageblocks`] they account for all frames that moved under a hold.
     TakeFrames,
-    /// Pageblocks that a batch gave to.
+    /// Pageblocks to which a batch gave blocks.
     GivePageblocks,
     /// Bundles given, of orders below that of a pageblock.
     GiveBundles,
@@ -79,7 +79,7 @@ pub enum Cost {
     Search,
     /// Frames that compaction examined one by one.
     ScanFrames,
-    /// Pageblocks of given ranges and specific blocks, taken from or given to.
+    /// Pageblocks from which a specific block or range was taken, or to which it was given.
     RangePageblocks,
     /// Pageblocks that were isolated, added, removed, or changed their type.
     ChangePageblocks,
@@ -106,7 +106,7 @@ pub enum Line {
     ZoneIndex(ZoneId, u32),
     /// The free map of a pageblock.
     Map(ZoneId, u32),
-    /// The map of its allocated blocks, which hardening reads.
+    /// The map of the allocated blocks of a pageblock, which hardening reads.
     Heads(ZoneId, u32),
     /// The header of a pageblock.
     Header(ZoneId, u32),
@@ -148,13 +148,13 @@ pub enum Miss {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum Section {
-    /// The lists of a CPU for a zone, as their owner or as a drainer.
+    /// The lists of a CPU for a zone, used by that CPU or by a CPU that drains them.
     Lists(ZoneId, CpuId),
     /// The buddy of a zone, under its lock.
     Zone(ZoneId),
     /// The LRU lists of a node, under their lock.
     Lru(NodeId),
-    /// The batch of moves of a CPU, under its lock.
+    /// The LRU additions and moves that a CPU has batched, under the lock of the batch.
     LruBatch(CpuId),
     /// The frames that wait for a flush, under their lock.
     DeferredFrees,

@@ -173,9 +173,10 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
         page.node.resume(self.memory.platform(), &waiting);
     }
 
-    /// Flushes this CPU if many deferred frames wait for that. A CPU that is in the kernel anyway,
-    /// for example for a page fault, should call this, so that no other CPU has to interrupt it.
-    /// Returns whether the CPU flushed. See [`Flusher::tick`](crate::tlb::Flusher::tick).
+    /// Flushes the TLB of this CPU if many deferred frames wait for that. A CPU that is in the
+    /// kernel anyway, for example for a page fault, should call this, so that no other CPU has to
+    /// interrupt it. Returns whether the CPU flushed. See
+    /// [`Flusher::tick`](crate::tlb::Flusher::tick).
     pub fn tick(&self, cpu: CpuId) -> bool {
         self.flusher(cpu).tick()
     }

@@ -1,9 +1,9 @@
 //! The embedder's side of reclaim: the owner of the pages.
 //!
 //! The embedder knows the mappings of a page, whether the page is dirty, where it is stored, and
-//! which references to it exist. Reclaim asks about many pages at a time. A page is identified by
-//! its frame. All methods get slices of distinct frames, with an answer slot for each in the same
-//! order. The method must write every slot.
+//! which references to it exist. Reclaim isolates pages in *clusters*, and asks about many pages of
+//! a cluster at a time. A page is identified by its frame. All methods get slices of distinct
+//! frames, with an answer slot for each in the same order. The method must write every slot.
 //!
 //! The order of the calls is part of the contract, because each call relies on the answers to the
 //! calls before it:
@@ -158,8 +158,9 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
     fn write_out(&self, frames: &[Pfn], out: &mut [WriteOut]);
 
     /// Releases locked pages. The steps for a page are: check that only the cache has a reference. *Then* check that
-    /// the page is clean. Then replace the page with the shadow in the cache (for [`Lru::refault`](super::Lru::refault)
-    /// when the page is read again), and drop all other state of the page. The order matters, because the holder of a
+    /// the page is clean. Then replace the page in the cache with its shadow, which
+    /// [`Lru::refault`](super::Lru::refault) gets when the page is read again, and drop all other
+    /// state of the page. The order matters, because the holder of a
     /// reference may have dirtied the page before it dropped the reference. Releasing a page also unlocks it.
     fn release(&self, frames: &[Pfn], shadows: &[Shadow], out: &mut [Released]);
 

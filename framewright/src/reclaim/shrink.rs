@@ -339,7 +339,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             self.owner.unlock(locked.frames());
         }
         retire.finish_if_lazy();
-        // Pages whose write has ended already are reclaimed next.
+        // Pages whose write has ended already go to the tail of the list, where reclaim finds them
+        // next.
         let done = |&at: &u32| !self.flags(&pass, at).has(Flags::RECLAIM);
         let tail = bits(pass.written).filter(done).fold(0, |tail, at| tail | 1 << at);
         let rest = pass.cluster.all() & !pass.released;

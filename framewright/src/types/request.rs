@@ -92,13 +92,14 @@ impl Request {
         self.with(ZEROED)
     }
 
-    /// The request cannot wait and may use most of the reserve. For interrupt handlers.
+    /// The request cannot wait, and may use most of the reserve: the frames below the min
+    /// watermark. For interrupt handlers.
     #[must_use]
     pub const fn atomic(self) -> Self {
         self.with(URGENT | NO_WAIT)
     }
 
-    /// The request may use half of the reserve.
+    /// The request may use half of the reserve (the frames below the min watermark).
     #[must_use]
     pub const fn urgent(self) -> Self {
         self.with(URGENT)
@@ -143,7 +144,9 @@ impl Request {
         self.with(INSIDE_RELIEF)
     }
 
-    /// The request may not use any reserve. This overrides its other flags.
+    /// The request may use neither the frames below the min watermark nor the high-atomic reserve,
+    /// whatever its other flags allow, except [`Request::no_fail`]. The huge-page reserve is not
+    /// concerned.
     #[must_use]
     pub const fn without_reserves(self) -> Self {
         self.with(WITHOUT_RESERVES)

@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockKind(u8);
 
-/// The largest order that has kinds, as the largest small order of the per-CPU lists.
+/// The largest order that has kinds: the largest order below a pageblock that has per-CPU lists.
 const LARGEST_ORDER: u8 = 3;
 
 impl BlockKind {
@@ -116,7 +116,7 @@ impl Run {
 impl BlockStack {
     /// A ring of one order, and half a ring for each of three others.
     pub(crate) const CAPACITY: usize = 320;
-    /// One run for each order that lists keep by mobility, and some for another type.
+    /// A run for each of the orders 0 to 3, and two more for blocks of another type.
     const RUNS: usize = 6;
 
     /// An empty stack.

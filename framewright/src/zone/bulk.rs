@@ -14,7 +14,8 @@ const TAKE: (Cost, Cost) = (Cost::TakeBundles, Cost::TakeFrames);
 /// Costs of a batch that is freed: per bundle and per frame.
 const GIVE: (Cost, Cost) = (Cost::GiveBundles, Cost::GiveFrames);
 
-/// A flag in the word with the number of frames in the depot: some of them are surplus.
+/// A flag in the word with the number of frames in the depot: some of them are surplus (they were
+/// not used during the last interval).
 pub(super) const SURPLUS: u64 = 1 << 63;
 
 /// Length of the depot's interval in nanoseconds: far longer than any burst, and the interval at

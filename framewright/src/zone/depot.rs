@@ -1,18 +1,18 @@
 //! The depot of a zone: free blocks on their way from the lists of one CPU to those of another.
 //!
 //! Frames that are freed in random order reach the zone one by one. Each free costs accesses to a
-//! word of a map and to a header, and perhaps a list operation, and soon some CPU takes the frames
-//! again, one by one. Such blocks are not freed to the buddy allocator. They are copied to a
-//! stack, sixteen per cache line, and copied back, last in, first out. The design follows magazines
-//! and depots (Bonwick and Adams, 2001) and lazy coalescing (Barkley and Lee, 1989). But a batch is
-//! copied, not exchanged as a whole, because the lists of a CPU are rings.
+//! word of a map and to a header, and perhaps a list operation. Soon some CPU takes the frames
+//! again, one by one, at the same cost. So such blocks are not freed to the buddy allocator. They
+//! are copied to a stack, sixteen per cache line, and copied back, last in, first out. The design
+//! follows magazines and depots (Bonwick and Adams, 2001) and lazy coalescing (Barkley and Lee,
+//! 1989). But a batch is copied, not exchanged as a whole, because the lists of a CPU are rings.
 //!
 //! A depot is bounded, because a block in the depot cannot merge. Blocks are returned to the
-//! buddy allocator one chunk per hold of the lock, the coldest first: all blocks of a type
-//! before a request for that type is served from another type's pageblocks, and all blocks of the
-//! depot before a request is refused. The depot takes nothing while memory is short or a pageblock
-//! is isolated. It takes bundles of at most two blocks, and all blocks of a burst of high-order
-//! frees, which another CPU allocates again soon: such blocks are still in a cache.
+//! buddy allocator one chunk per hold of the lock, the coldest first. Before a request is served
+//! from pageblocks of another type, all blocks of its own type are returned. Before a request is
+//! refused, all blocks are returned. The depot takes nothing while memory is short or a pageblock
+//! is isolated. It takes bundles of at most two blocks. Of a burst of high-order frees it takes all
+//! blocks, because another CPU allocates them again soon, while they are still in a cache.
 //!
 //! Blocks that do not circulate are returned as well. For each stack the least height within an
 //! interval is recorded. The blocks below that height were not used in this interval (Bonwick's
@@ -41,7 +41,7 @@ const NIL: u32 = u32::MAX;
 
 /// A zone that at most this many CPUs share has no depot by default: the lists of the CPUs suffice.
 const FEW_CPUS: u64 = 8;
-/// By default the depot of a zone may contain one of this many frames of the zone.
+/// By default the depot of a zone may contain at most the frames of the zone divided by this.
 const SHARE: u64 = 128;
 
 /// Frames that the depot of a zone of `managed` frames may contain if `cpus` CPUs share the zone.

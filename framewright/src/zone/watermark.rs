@@ -4,8 +4,9 @@
 //! `free - (2^order - 1) > mark`. So at least `mark` frames are free afterwards. A watermark may be
 //! far higher than the number of free frames, so the difference may be negative.
 //!
-//! **Flags** let a request go below its watermark ([`AllocFlags`]): to half of it, to three
-//! quarters of that half, to half of the result, or to nothing. **The boost** raises all watermarks
+//! **Flags** let a request go below its watermark ([`AllocFlags`]). `MIN_RESERVE` halves the
+//! watermark, and `NON_BLOCK` in addition subtracts a quarter of the half. `OOM` halves the result.
+//! `NO_WATERMARKS` ignores the watermark. **The boost** raises all watermarks
 //! of a zone for a while, after a request was served from a pageblock of another type. Background
 //! reclaim then frees more than usual, so that the next such request finds a pageblock of its own
 //! type. The boost is written under the zone lock and read without it; background reclaim lowers
@@ -221,9 +222,10 @@ impl Marks {
 /// manages.
 ///
 /// The min watermarks of the zones that the kernel itself can use (lowmem) add up to `min_free`, in
-/// proportion to the sizes of these zones. Other zones have a small min watermark. A lower zone
-/// reserves frames against requests that could use a higher zone, in proportion to the size of the
-/// higher zones. So frames of the lower zone remain for requests that can use no other.
+/// proportion to the sizes of these zones. Other zones have a min watermark of 32 to 128 frames, as
+/// in Linux. A lower zone reserves frames against requests that could use a higher zone, in
+/// proportion to the size of the higher zones. So frames of the lower zone remain for requests that
+/// can use no other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MarkRules {
     /// The sum of the min watermarks of all lowmem zones, in frames.
@@ -337,9 +339,9 @@ mod tests {
         // 37.5 % of min.
         let atomic = AllocFlags::MIN_RESERVE.with(AllocFlags::NON_BLOCK);
         assert_eq!(reserve(atomic), 375);
-        assert_eq!(reserve(AllocFlags::NON_BLOCK), 1000, "this flag alone has an effect");
+        assert_eq!(reserve(AllocFlags::NON_BLOCK), 1000, "NON_BLOCK alone has an effect");
         assert_eq!(reserve(AllocFlags::OOM), 500);
-        assert_eq!(reserve(atomic.with(AllocFlags::OOM)), 375 - 187, "halved last");
+        assert_eq!(reserve(atomic.with(AllocFlags::OOM)), 375 - 187, "OOM does not halve last");
         assert_eq!(reserve(AllocFlags::NO_WATERMARKS), 0);
         assert_eq!(reserve(AllocFlags::KSWAPD), 1000);
     }
@@ -376,8 +378,8 @@ mod tests {
             rules.boost_limit(managed, levels)
         };
         assert_eq!(limit(1 << 20, 15_000), 2250);
-        assert_eq!(limit(1 << 20, 1000), 512, "at least a pageblock");
-        assert_eq!(limit(1 << 20, 6), 0, "rounded to 0");
+        assert_eq!(limit(1 << 20, 1000), 512, "a limit below a pageblock is not raised to one");
+        assert_eq!(limit(1 << 20, 6), 0, "a limit that rounds to 0 is not 0");
         assert_eq!(limit(2047, 15_000), 0);
         assert_eq!(limit(2048, 15_000), 2250);
         assert_eq!(limit(1 << 20, 0), 0);

@@ -229,7 +229,7 @@ impl World<'_, '_> {
         }
         assert_eq!(info.free, zone.free(), "free frames are counted wrongly: {info:?}");
         let isolated = counts.free[MigrateType::Isolate as usize];
-        assert_eq!(isolated, zone.blocks(true), "blocks in isolated pageblocks: {info:?}");
+        assert_eq!(isolated, zone.blocks(true), "lost blocks in isolated pageblocks: {info:?}");
         let listed = Order::all().map(|order| counts.free_of_order(order)).zip(isolated);
         let listed: Vec<u64> = listed.map(|(all, isolated)| all - isolated).collect();
         assert_eq!(listed, zone.blocks(false), "unmerged or lost blocks: {info:?}");
@@ -245,7 +245,7 @@ impl World<'_, '_> {
             if self.tally.unsure && numa.is_like(expected) {
                 *expected = numa;
             }
-            assert_eq!(numa, *expected, "NUMA counters");
+            assert_eq!(numa, *expected, "the NUMA counters are wrong");
         }
         self.tally.unsure = false;
     }

@@ -38,7 +38,7 @@ use crate::{
 const MOST: usize = 64;
 /// The greatest number of areas of an address space.
 const AREAS: usize = 8;
-/// A page table.
+/// The request for a page table.
 const TABLE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
 const GIB: u64 = 1 << 30;
 
@@ -47,7 +47,7 @@ static SPACES: [AtomicPtr<AddressSpace>; MOST] =
 
 /// The numbers in use, one bit each.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
-/// For each number, the users that found the address space by this number.
+/// For each number, how many [`Found`] values refer to the address space with this number.
 static USERS: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 
 unsafe extern "C" {
@@ -256,8 +256,8 @@ impl AddressSpace {
         let bit = 1 << cpu.id.index();
         control::disable_interrupts();
         let load = || {
-            // The mask is set first: flushers skip lazy CPUs, and from now on this CPU may cache
-            // translations.
+            // Flushers skip lazy CPUs and CPUs outside the mask. From the load below on, this CPU
+            // may cache translations, so they must not skip it.
             cpu.lazy.store(false, Ordering::SeqCst);
             self.cpus.fetch_or(bit, Ordering::SeqCst);
             cpu.generation.set(self.generation.load(Ordering::SeqCst));

@@ -28,11 +28,12 @@ const READS: u64 = compilers::READS as u64;
 const OBJECT: u64 = 16;
 /// Pages that are touched in one step.
 const AT_ONCE: u64 = 16;
-/// Files per frame of inodes. A file that is read for the first time allocates an inode.
+/// Files per frame of inodes. A read of a file whose number is a multiple of this allocates a
+/// frame.
 const INODES: u64 = 8;
 /// Data of a process besides its pages and tables: two frames, which are freed last.
 const PROCESS: Request = Request::new(ORDER_1, MigrateType::Unmovable).zeroed();
-const ORDER_1: Order = Order::new(1).expect("small");
+const ORDER_1: Order = Order::new(1).expect("1 is an order");
 /// A frame of inodes.
 const INODE: Request = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
 
@@ -247,7 +248,8 @@ impl Builder {
         self.done.out_of_memory += lacking as u64;
     }
 
-    /// Allocates a frame of inodes, and frees a random older one if the table is full.
+    /// Allocates a frame of inodes for a random slot of the table, and frees the frame that was in
+    /// that slot, if any.
     fn add_inode(&mut self) -> Option<()> {
         let frame = own::alloc(INODE)?;
         let at = self.random.below(self.inodes.len() as u64);

@@ -11,8 +11,9 @@
 //! no page could be claimed, and when all of its free frames were taken. A run that skips a pageblock because of its
 //! type sets no hint, because other runs may use the pageblock.
 //!
-//! **Finishing a pageblock**: if some page did not move, the rest of its pageblock is scanned at once. No block will
-//! form there, and later runs skip the pageblock because of its skip hint.
+//! **Finishing a pageblock**: if some page did not move, no block will form in its pageblock. The
+//! rest of the pageblock is scanned at once nevertheless, because later runs skip it: it has a skip
+//! hint.
 //!
 //! **Shortcuts** ([`shortcuts`](crate::tuning::CompactTuning::shortcuts)): the fast search of the lists, and the
 //! capture of the formed block, have been in Linux since 2019. The fast search corrects scanners at wrong positions, so
@@ -228,8 +229,9 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         }
     }
 
-    /// Called after a part in which a block may have formed. Drains this CPU's lists and the depot
-    /// into the zone, because they may contain frames of that part.
+    /// Called when the migrate scanner may have left an aligned range of the requested size. If it
+    /// has, a block may have formed there. Drains this CPU's lists and the depot into the zone
+    /// then, because they may contain frames of that range.
     fn drain_after_part(&mut self) {
         let (Some(last), Some(order)) = (self.last, self.goal.order) else { return };
         let size = order.min(Order::PAGEBLOCK).frames() as u32;

@@ -9,7 +9,7 @@
 //! | the free before it, through the same lists, was of order 1 to 3, too | second-consecutive |
 //! | at least a burst of frames was freed in a row | |
 //! | the CPU has freed at least a burst more frames than it has allocated | second-consecutive |
-//! | the lists hold a batch, if the cache is large (`keep_batch`) | |
+//! | the lists hold at least a batch; tested only if the CPU's cache is large (`keep_batch`) | |
 //!
 //! *Frames freed in a row* (`free_count`): each frame allocated halves the count, then each frame freed beyond the
 //! allocated ones adds one, up to the maximum of a bulk free. *More freed than allocated* (`surplus`): each frame freed
@@ -61,7 +61,7 @@ impl Sizing {
         match self.rule {
             HighOrderDrain::EveryFree => in_a_row,
             HighOrderDrain::SecondConsecutive => {
-                // The surplus is at most a burst.
+                // The surplus is at most a burst, so the difference is not negative.
                 in_a_row.max((i64::from(self.burst) - self.surplus) as u64)
             }
         }

@@ -23,7 +23,7 @@
 //! | module     | job                                                                  |
 //! |------------|----------------------------------------------------------------------|
 //! | `atomics`  | the types that stand in for `core::sync::atomic`                     |
-//! | `thread`   | spawn, join, yield: model threads are OS threads that pass a baton   |
+//! | `thread`   | spawn, join, yield: OS threads, of which one runs at a time          |
 //! | `machine`  | memory, store buffers, the steps that are possible next              |
 //! | `path`     | the sequence of choices: depth first without repetition, or drawn    |
 //! | `explore`  | the loop over all executions, and the report of a failure            |

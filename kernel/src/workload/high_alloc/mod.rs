@@ -224,7 +224,7 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     };
     let managed = memory().managed();
     if managed < LEAST {
-        refuse(format_args!("high-alloc needs 128 MiB, and the machine has {}", managed >> 8))
+        refuse(format_args!("high-alloc needs 128 MiB, and the machine has {} MiB", managed >> 8))
     }
     let cpus = cpu::online() as u64;
     let builders = cpus.saturating_sub(1).max(1);
