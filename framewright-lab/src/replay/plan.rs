@@ -155,8 +155,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A machine that is large enough for the recording: stand-ins for every free without a
-    /// recorded allocation, plus the recording's peak, plus a quarter, plus 256 MiB.
+    /// A machine that is large enough for the recording: a block in use from the start (a stand-in)
+    /// for every free without a recorded allocation, plus the recording's peak, plus a quarter,
+    /// plus 256 MiB.
     pub(super) fn from_survey(survey: &Survey) -> Self {
         let in_use = survey.unseen_frames;
         let peak = in_use.saturating_add_signed(survey.peak);
@@ -310,7 +311,7 @@ fn planted(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYPES]> {
         let plan = match lists.name.as_str() {
             "Unmovable" => &mut plans[MigrateType::Unmovable as usize],
             "Reclaimable" => &mut plans[MigrateType::Reclaimable as usize],
-            // CMA and the reserves have movable memory, if any.
+            // Free memory of CMA and of the high-atomic reserve counts as movable.
             _ => &mut plans[MigrateType::Movable as usize],
         };
         let mut whole = 0;

@@ -34,7 +34,10 @@ impl Area {
         pages: Range<u32>,
         writable: bool,
     ) -> Self {
-        assert!(pages.start.is_multiple_of(TABLE), "an area does not begin at a multiple of {TABLE}");
+        assert!(
+            pages.start.is_multiple_of(TABLE),
+            "an area does not begin at a multiple of {TABLE}"
+        );
         let tables = pages.len().div_ceil(TABLE as usize);
         Self { space, file, pages, writable, locks: vec![ProgramLock::default(); tables] }
     }

@@ -6,8 +6,8 @@ use super::{
     Bug, Scenario, deferred, lazy, library, migrate, munmap_race, reclaim, switch, take, unmap,
 };
 
-/// Rare outcomes that the scenarios of the module [`library`] force: at this site, once in this many
-/// passes.
+/// Rare outcomes that the scenarios of the module [`library`] force: at this site, once in this
+/// many passes.
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
 /// All scenarios. `affordable_bound` is the maximum number of preemptions with which an exhaustive

@@ -128,11 +128,12 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.flush_here(Scope::Everything, FlushReason::Local);
     }
 
-    /// Flushes everything on this CPU if at least a quarter of [`Tlb::deferred_max`] frames are deferred and some of
-    /// these may wait for this CPU. Returns whether it flushed. The embedder should call this when the CPU is in the
-    /// kernel anyway, in a page fault or a timer tick. Then even CPUs that are never idle need not be interrupted for
-    /// deferred frames. Costs a few loads if there is nothing to do. Does nothing on machines on which a CPU cannot
-    /// flush its own TLB without interrupting others ([`Shootdown::has_local_flush`]).
+    /// Flushes everything on this CPU if at least a quarter of [`Tlb::deferred_max`] frames are
+    /// deferred and some of these may wait for this CPU. Returns whether it flushed. The embedder
+    /// should call this when the CPU is in the kernel anyway, in a page fault or a timer tick. Then
+    /// even CPUs that are never idle need not be interrupted for deferred frames. Costs a few loads
+    /// if there is nothing to do. Does nothing on machines on which a CPU cannot flush its own TLB
+    /// without interrupting others ([`Shootdown::has_local_flush`]).
     pub fn tick(&self) -> bool {
         let Tlb { published, tuning, .. } = self.tlb;
         if tuning.batching != FlushBatching::Lazy
@@ -176,8 +177,9 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     /// call for the same CPU is in progress, which then serves it.
     pub fn serve(&self) {
         let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
-        // An interrupt during this call would leave its request to this call. If the kernel then ran
-        // another thread on the return from the interrupt, the sender would wait for this thread.
+        // An interrupt during this call would leave its request to this call. If the kernel then
+        // ran another thread on the return from the interrupt, the sender would wait for this
+        // thread.
         let _masked = Masked::new(self.platform);
         cpu.serve(self.platform, |scope| self.flush_here(scope, FlushReason::RemoteShootdown));
     }

@@ -1,9 +1,9 @@
 //! `global`: one allocator in a static for the whole kernel, [`Global`], over a part of the machine's memory.
 //!
-//! Every CPU allocates, writes, verifies and frees bursts of frames, while the handler of its timer allocates and frees
-//! frames of the same static. With `icount`, the workload also counts the instructions of an allocation plus a free:
-//! through the token of the first CPU, through the static, and through the static with interrupts masked around each
-//! call.
+//! Every CPU allocates, writes, verifies and frees bursts of frames, while the handler of its timer
+//! allocates and frees frames of the same static. With `icount`, the workload also counts the
+//! instructions of an allocation plus a free: through the token of the first CPU, through the
+//! static, and through the static with interrupts masked around each call.
 
 #![allow(unsafe_code)]
 
@@ -69,8 +69,8 @@ static WRONG: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["interrupts"]);
     let interrupts = options.number("interrupts", 200);
-    // Timer handlers allocate here. A CPU that waits for a lock with interrupts masked normally takes interrupts while
-    // it waits; its handlers would then use the lists that are in use.
+    // Timer handlers allocate here. A CPU that waits for a lock with interrupts masked normally
+    // takes interrupts while it waits; its handlers would then use the lists that are in use.
     wait::stay_masked();
     initialise(report, options.counts_instructions());
     let before = Before::now();
@@ -100,8 +100,9 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     before.conclude("global", report, &[contents, balance])
 }
 
-/// Takes 64 MiB from the kernel's main allocator for good, and initialises the static with them. If `counts`, counts
-/// instructions here: the token of the first CPU can be claimed for the comparison only before the static claims it.
+/// Takes 64 MiB from the kernel's main allocator for good, and initialises the static with them. If
+/// `counts`, counts instructions here: the token of the first CPU can be claimed for the comparison
+/// only before the static claims it.
 fn initialise(report: &mut Report, counts: bool) {
     let early = GLOBAL.alloc(PAGE).is_err();
     let wanted = Contiguous::new(FRAMES, MigrateType::Unmovable).aligned(Order::PAGEBLOCK);
@@ -203,7 +204,8 @@ fn work(cpu: &Cpu, interrupts: u64) {
         burst(handler);
     }
     handler.runs.store(false, Ordering::Relaxed);
-    // The first pass frees the kept frames, but fills the empty slots. The second pass frees the frames in these.
+    // The first pass frees the kept frames, but fills the empty slots. The second pass frees the
+    // frames in these.
     handler.kept.iter().for_each(exchange);
     let kept = handler.kept.iter().filter(|kept| kept.load(Ordering::Relaxed) != 0);
     kept.for_each(exchange);
