@@ -264,7 +264,7 @@ impl ZonePlan {
         zone: &Zone,
         pageblock_order: u8,
     ) -> Option<Self> {
-        let mut types = planted(zone, pageblock_order)?;
+        let mut types = pageblocks_by_type(zone, pageblock_order)?;
         let whole = types.iter().map(TypePlan::free_pageblocks).fold(0, u64::saturating_add);
         let used: u64 = types.iter().map(|plan| plan.used).fold(0, u64::saturating_add);
         let pageblocks = whole.saturating_add(used).max(zone.managed.div_ceil(PAGEBLOCK));
@@ -301,7 +301,7 @@ impl ListsPlan {
 }
 
 /// The pageblocks of a zone, converted to the library's; `None` without pagetypeinfo.
-fn planted(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYPES]> {
+fn pageblocks_by_type(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYPES]> {
     if zone.types.is_empty() {
         return None;
     }

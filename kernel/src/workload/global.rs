@@ -70,7 +70,8 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["interrupts"]);
     let interrupts = options.number("interrupts", 200);
     // Timer handlers allocate here. A CPU that waits for a lock with interrupts masked normally
-    // takes interrupts while it waits; its handlers would then use the lists that are in use.
+    // takes interrupts while it waits. A handler would then wait for the lock that the interrupted
+    // code is about to get.
     wait::stay_masked();
     initialise(report, options.counts_instructions());
     let before = Before::now();
