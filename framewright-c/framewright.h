@@ -1,7 +1,8 @@
 // Framewright: a physical-memory manager. This file is made from the source by cbindgen.
 //
-// fw_memory_init creates a memory in a buffer of the caller; fw_memory_size computes the size of the buffer. All other
-// calls take the pointer that fw_memory_init stores. Frames are numbers: a physical address divided by FW_FRAME_SIZE.
+// A memory (struct fw_memory) is one allocator: its frames, its zones and its per-CPU lists. fw_memory_init creates one
+// in a buffer of the caller; fw_memory_size computes the size of the buffer. All other calls take the pointer that
+// fw_memory_init stores. Frames are numbers: a physical address divided by FW_FRAME_SIZE.
 // The machine is a struct of functions, struct fw_platform. Calls return an enum fw_error, which is 0 on success;
 // fw_error_text returns the text of an error. A refused call changes nothing.
 //
@@ -100,7 +101,7 @@ enum fw_error {
     FW_ERROR_NO_CPUS = 20,
     // The number of CPUs is too high.
     FW_ERROR_TOO_MANY_CPUS = 21,
-    // The memory map has no memory that is present or added in pieces.
+    // All ranges of the memory map are absent: no memory is present, in use, or added in pieces.
     FW_ERROR_NO_MEMORY = 22,
     // The number of distances is not the square of the number of nodes.
     FW_ERROR_BAD_DISTANCES = 23,
@@ -150,7 +151,8 @@ enum fw_error {
     FW_ERROR_NOT_ALLOCATED = 63,
     // The block at this frame has another order.
     FW_ERROR_WRONG_ORDER = 64,
-    // The range neither consists of whole pageblocks nor lies within a range that is added in pieces.
+    // The range does not consist of whole pageblocks. Other ranges are possible only within a range that is added in
+    // pieces.
     FW_ERROR_NOT_WHOLE = 70,
     // The range is not memory of one zone of the memory map that may be added or removed.
     FW_ERROR_NOT_IN_MAP = 71,
@@ -205,22 +207,22 @@ enum fw_presence {
 
 // The condition that `wait` waits for.
 enum fw_wait {
-    // A lock that another CPU holds: short.
+    // Another CPU releases a lock: short.
     FW_WAIT_LOCK = 0,
-    // Another CPU to leave its lists: short.
+    // Another CPU finishes its access to its per-CPU lists: short.
     FW_WAIT_OWNER = 1,
-    // Free memory: long.
+    // Memory becomes free: long.
     FW_WAIT_MEMORY = 2,
 };
 
-// A memory. `fw_memory_init` creates it in a buffer.
+// A memory: one allocator with its frames, zones and per-CPU lists. `fw_memory_init` creates it in a buffer.
 struct fw_memory;
 
 // A range of the memory map.
 struct fw_range {
     // The first frame.
     uint64_t start;
-    // The first frame behind the range.
+    // The first frame after the range (exclusive end).
     uint64_t end;
     // The node, from 0 to 63.
     uint32_t node;
@@ -269,7 +271,7 @@ struct fw_corruption {
     uint32_t order;
     // The reason for a refused free; FW_ERROR_NONE for a stray write.
     enum fw_error error;
-    // Blocks refused, or frames damaged, including this one.
+    // The number of blocks refused in one batch, or of frames damaged in one block, including this one.
     uint32_t count;
     // The report as a sentence. Valid during the call.
     const char *text;
@@ -299,14 +301,15 @@ struct fw_platform {
     // Optional: without it, FW_FLAG_ZEROED is refused, and hardening=paranoid does not detect stray writes.
     void *(*address)(void *context, uint64_t pfn);
     // The body of every loop that waits, also for locks: `why` is an `enum fw_wait`, and `spins` counts the calls of
-    // one loop from 0. In a kernel it relaxes the CPU. In a program it soon sleeps for a moment, because locks are passed
-    // on in order of arrival, and the next thread may not be running. Optional: without it, the CPU spins.
+    // one loop from 0. In a kernel, relax the CPU. In a user program, yield or sleep briefly after a few spins, because
+    // locks are passed on in order of arrival, and the next thread may not be running. Optional: without it, the CPU
+    // spins.
     void (*wait)(void *context, uint32_t why, uint32_t spins);
     // A monotonic clock, in nanoseconds. Optional.
     uint64_t (*now)(void *context);
     // Executes a full memory barrier, and returns after the given CPU, or every CPU for FW_ALL_CPUS, has executed one,
-    // too. Called with interrupts enabled. Optional: without it, a CPU that drains the lists of another excludes it by
-    // an atomic instruction in each allocation and free, which makes these slower.
+    // too. Called with interrupts enabled. Optional: without it, each allocation and free takes a lock of the CPU's
+    // lists by an atomic instruction, and is slower.
     void (*remote_barrier)(void *context, uint32_t cpu);
     // Receives reports of bad frees that were refused, and of stray writes. It logs the report, or stops the
     // machine.
@@ -485,8 +488,8 @@ enum fw_error fw_memory_end(struct fw_memory *memory);
 // pageblocks. If it names the range as FW_PRESENCE_IN_PIECES, any number may be added, in any order; adjacent pieces
 // are joined.
 //
-// On an error nothing has changed. If `at` is not NULL, `*at` is the first frame that is present already for
-// FW_ERROR_PRESENT, and 0 for any other error.
+// On an error nothing has changed. If `at` is not NULL: for FW_ERROR_PRESENT, `*at` is the first frame that is present
+// already; for any other error it is 0.
 //
 // May be called on all CPUs at once, but not by interrupt handlers.
 //
@@ -501,9 +504,9 @@ enum fw_error fw_add_memory(struct fw_memory *memory,
 
 // Removes `frames` frames from `pfn`, which are whole pageblocks, so that they are no longer allocated.
 //
-// On an error nothing has changed. If `at` is not NULL, `*at` is the number of frames in use for FW_ERROR_BUSY, the
-// start of the first pageblock that is not wholly present for FW_ERROR_ABSENT, a frame of an isolated pageblock for
-// FW_ERROR_ISOLATED, and 0 for any other error.
+// On an error nothing has changed. If `at` is not NULL: for FW_ERROR_BUSY, `*at` is the number of frames in use; for
+// FW_ERROR_ABSENT, the start of the first pageblock that is not wholly present; for FW_ERROR_ISOLATED, a frame of an
+// isolated pageblock; for any other error, 0.
 //
 // May be called on all CPUs at once, but not by interrupt handlers.
 //

@@ -115,7 +115,7 @@ static void ours_give(unsigned long block, unsigned int order)
 }
 
 /* An allocator as function pointers. Here, the cost of indirect calls does not matter. */
-struct called {
+struct side_ops {
 	const char *name;
 	unsigned long (*huge)(unsigned int order);
 	void (*free)(unsigned long block, unsigned int order);
@@ -136,7 +136,7 @@ static unsigned int take_all(unsigned long (*alloc)(unsigned int order), unsigne
 	return count;
 }
 
-static unsigned int count_huge(const struct called *side, unsigned long *blocks)
+static unsigned int count_huge(const struct side_ops *side, unsigned long *blocks)
 {
 	unsigned int at, count = take_all(side->huge, blocks);
 
@@ -145,7 +145,7 @@ static unsigned int count_huge(const struct called *side, unsigned long *blocks)
 	return count;
 }
 
-static void compare(const struct called *side, struct scatter *all, unsigned long *blocks)
+static void compare(const struct side_ops *side, struct scatter *all, unsigned long *blocks)
 {
 	unsigned int before, after, member, kept = 0;
 
@@ -207,8 +207,8 @@ static void give_ballast(struct ballast *held)
 			linux_give(held->block[held->count], held->order[held->count]);
 }
 
-static const struct called linux_side = { "linux", linux_huge, linux_give, linux_scatter };
-static const struct called our_side = { "ours", ours_huge, ours_give, ours_scatter };
+static const struct side_ops linux_side = { "linux", linux_huge, linux_give, linux_scatter };
+static const struct side_ops our_side = { "ours", ours_huge, ours_give, ours_scatter };
 
 void huge_compare(void)
 {

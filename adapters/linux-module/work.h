@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The work: the same for every side. */
+/* The work, which both allocators do in the same way: Linux's and ours, each a `struct side`. */
 #ifndef WORK_H
 #define WORK_H
 

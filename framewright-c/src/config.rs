@@ -46,7 +46,7 @@ pub enum FwPresence {
 pub struct FwRange {
     /// The first frame.
     pub start: u64,
-    /// The first frame behind the range.
+    /// The first frame after the range (exclusive end).
     pub end: u64,
     /// The node, from 0 to 63.
     pub node: u32,

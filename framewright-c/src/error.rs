@@ -42,7 +42,7 @@ pub enum FwError {
     NoCpus = 20,
     /// The number of CPUs is too high.
     TooManyCpus = 21,
-    /// The memory map has no memory that is present or added in pieces.
+    /// All ranges of the memory map are absent: no memory is present, in use, or added in pieces.
     NoMemory = 22,
     /// The number of distances is not the square of the number of nodes.
     BadDistances = 23,
@@ -96,7 +96,8 @@ pub enum FwError {
     /// The block at this frame has another order.
     WrongOrder = 64,
 
-    /// The range neither consists of whole pageblocks nor lies within a range that is added in pieces.
+    /// The range does not consist of whole pageblocks. Other ranges are possible only within a range that is added in
+    /// pieces.
     NotWhole = 70,
     /// The range is not memory of one zone of the memory map that may be added or removed.
     NotInMap = 71,

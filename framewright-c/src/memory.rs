@@ -19,7 +19,7 @@ use crate::{
 /// The state of an initialised memory: "FRAM" in ASCII.
 const READY: u32 = 0x4652_414d;
 
-/// A memory. `fw_memory_init` creates it in a buffer.
+/// A memory: one allocator with its frames, zones and per-CPU lists. `fw_memory_init` creates it in a buffer.
 pub struct FwMemory {
     /// [`READY`], or something else before the initialisation and after the end.
     state: AtomicU32,

@@ -22,11 +22,11 @@ pub const FW_ALL_CPUS: u32 = 0xffff_ffff;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub enum FwWait {
-    /// A lock that another CPU holds: short.
+    /// Another CPU releases a lock: short.
     Lock = 0,
-    /// Another CPU to leave its lists: short.
+    /// Another CPU finishes its access to its per-CPU lists: short.
     Owner = 1,
-    /// Free memory: long.
+    /// Memory becomes free: long.
     Memory = 2,
 }
 
@@ -39,7 +39,7 @@ pub struct FwCorruption {
     pub order: u32,
     /// The reason for a refused free; FW_ERROR_NONE for a stray write.
     pub error: FwError,
-    /// Blocks refused, or frames damaged, including this one.
+    /// The number of blocks refused in one batch, or of frames damaged in one block, including this one.
     pub count: u32,
     /// The report as a sentence. Valid during the call.
     pub text: *const c_char,
@@ -71,14 +71,15 @@ pub struct FwPlatform {
     /// Optional: without it, FW_FLAG_ZEROED is refused, and hardening=paranoid does not detect stray writes.
     pub address: Option<unsafe extern "C" fn(context: *mut c_void, pfn: u64) -> *mut c_void>,
     /// The body of every loop that waits, also for locks: `why` is an `enum fw_wait`, and `spins` counts the calls of
-    /// one loop from 0. In a kernel it relaxes the CPU. In a program it soon sleeps for a moment, because locks are passed
-    /// on in order of arrival, and the next thread may not be running. Optional: without it, the CPU spins.
+    /// one loop from 0. In a kernel, relax the CPU. In a user program, yield or sleep briefly after a few spins, because
+    /// locks are passed on in order of arrival, and the next thread may not be running. Optional: without it, the CPU
+    /// spins.
     pub wait: Option<unsafe extern "C" fn(context: *mut c_void, why: u32, spins: u32)>,
     /// A monotonic clock, in nanoseconds. Optional.
     pub now: Option<unsafe extern "C" fn(context: *mut c_void) -> u64>,
     /// Executes a full memory barrier, and returns after the given CPU, or every CPU for FW_ALL_CPUS, has executed one,
-    /// too. Called with interrupts enabled. Optional: without it, a CPU that drains the lists of another excludes it by
-    /// an atomic instruction in each allocation and free, which makes these slower.
+    /// too. Called with interrupts enabled. Optional: without it, each allocation and free takes a lock of the CPU's
+    /// lists by an atomic instruction, and is slower.
     pub remote_barrier: Option<unsafe extern "C" fn(context: *mut c_void, cpu: u32)>,
     /// Receives reports of bad frees that were refused, and of stray writes. It logs the report, or stops the
     /// machine.

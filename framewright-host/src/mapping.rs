@@ -2,7 +2,7 @@
 //!
 //! A [`Mapping`] is a range of address space with one owner, aligned to 2 MiB, readable and writable,
 //! zeroed at first, and unmapped when it is dropped. This module returns a pointer to the memory, and does
-//! not access the contents.
+//! not access the contents, except to populate them on kernels before 5.14.
 
 #![allow(unsafe_code)]
 

@@ -91,7 +91,7 @@ fn a_configured_reserve_is_used_unchanged() {
     assert_eq!((zone.min, zone.low, zone.high), (1000, 1250, 1500));
 }
 
-// ---- the test ---------------------------------------------------------------------------------
+// ---- the watermark check ----------------------------------------------------------------------
 
 #[test]
 fn ordinary_requests_stop_exactly_at_min() {
@@ -125,6 +125,8 @@ fn large_requests_stop_before_they_pass_min() {
 
 #[test]
 fn urgent_requests_use_a_part_of_the_reserve() {
+    // As in Linux: an urgent request may use half of min, and an atomic one also a quarter of the
+    // rest: 301 - 150 = 151, 151 - 37 = 114.
     for (request, left) in [
         (movable(0).no_wait(), 301),
         (movable(0).urgent(), 151),

@@ -1,9 +1,9 @@
 //! Kernel threads: one kswapd and one kcompactd for each node. They run on the first CPU of their
 //! node, or on CPU 0 if the node has no CPUs.
 //!
-//! A thread has its own stack, and runs until it waits. It runs when its CPU has no other work:
-//! when the CPU is idle, and at the end of a page fault. The CPU's token is free at these times.
-//! kswapd also runs while a request waits for it; the token is then in use.
+//! A thread has its own stack, and runs until it waits. It runs while its CPU is idle, and at the
+//! end of a page fault: the CPU's token is free at these times. kswapd also runs while a request
+//! waits for it; the token is then in use.
 
 #![allow(unsafe_code)]
 

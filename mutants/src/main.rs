@@ -19,7 +19,7 @@ const LIBRARY: &str = "framewright/src";
 const USAGE: &str = "\
 usage, in the root of the repository:
     framewright-mutants check         whether each rule matches once
-    framewright-mutants list          name, program of tests and filter of each rule
+    framewright-mutants list          prints the name of each rule, its test program and its filter of tests
     framewright-mutants apply NAME    changes the sources here; prints the files that have changed";
 
 fn main() -> ExitCode {

@@ -7,8 +7,8 @@ use crate::{error::FwError, memory::FwMemory};
 /// pageblocks. If it names the range as FW_PRESENCE_IN_PIECES, any number may be added, in any order; adjacent pieces
 /// are joined.
 ///
-/// On an error nothing has changed. If `at` is not NULL, `*at` is the first frame that is present already for
-/// FW_ERROR_PRESENT, and 0 for any other error.
+/// On an error nothing has changed. If `at` is not NULL: for FW_ERROR_PRESENT, `*at` is the first frame that is present
+/// already; for any other error it is 0.
 ///
 /// May be called on all CPUs at once, but not by interrupt handlers.
 ///
@@ -34,9 +34,9 @@ pub unsafe extern "C" fn fw_add_memory(
 
 /// Removes `frames` frames from `pfn`, which are whole pageblocks, so that they are no longer allocated.
 ///
-/// On an error nothing has changed. If `at` is not NULL, `*at` is the number of frames in use for FW_ERROR_BUSY, the
-/// start of the first pageblock that is not wholly present for FW_ERROR_ABSENT, a frame of an isolated pageblock for
-/// FW_ERROR_ISOLATED, and 0 for any other error.
+/// On an error nothing has changed. If `at` is not NULL: for FW_ERROR_BUSY, `*at` is the number of frames in use; for
+/// FW_ERROR_ABSENT, the start of the first pageblock that is not wholly present; for FW_ERROR_ISOLATED, a frame of an
+/// isolated pageblock; for any other error, 0.
 ///
 /// May be called on all CPUs at once, but not by interrupt handlers.
 ///

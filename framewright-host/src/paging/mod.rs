@@ -3,11 +3,12 @@
 //! # Theory of operation
 //!
 //! A [`PageCache`] maps every file into a *region*, address space as large as the file. Page `n` of
-//! the file is page `n` of the region, or is not in memory. The kernel allocates the memory of a
-//! page at the first access, and frees it on request. *Frames* limit that memory: a thread reads a
-//! page only after it has allocated a frame from the library's [`Memory`](framewright::Memory). A
-//! frame is only a number. Its owner may use one page of memory, so the machine of that `Memory`
-//! needs no frames with contents ([`Backing::MetadataOnly`](crate::Backing::MetadataOnly)).
+//! the file is page `n` of the region, or is not in memory. The host's kernel allocates the memory
+//! of a page at the first access, and frees it on request. *Frames* limit that memory: a thread
+//! reads a page only after it has allocated a frame from the library's
+//! [`Memory`](framewright::Memory). A frame is only a number, which permits its owner to use one
+//! page of memory. So the machine of that `Memory` needs no frames with contents
+//! ([`Backing::MetadataOnly`](crate::Backing::MetadataOnly)).
 //!
 //! A thread uses a page through a guard, [`Reading`] or [`Writing`]: if the page is in memory, this
 //! is one compare-exchange on its word. Otherwise the thread requests a frame. When memory is
@@ -30,8 +31,8 @@
 //! free only after the kernel has freed its page.
 //!
 //! A page that is used again while its frame waits in a batch or among the deferred frees is
-//! *rescued*: the contents are still in memory, and the page only needs a new frame. So no region
-//! needs a flush before it is used.
+//! *rescued*: the contents are still in memory, and the page only needs a new frame. So a page can
+//! be used again without a flush.
 //!
 //! # Guarantees and limits
 //!
@@ -48,9 +49,10 @@
 //!   guard.
 //! * No dirty page is dropped silently: the result of a run counts the pages that are still dirty
 //!   ([`RunOutcome::unwritten`]).
-//! * A cache belongs to the one memory on its machine. Safe code with access to that memory or to the [`Pager`] can
-//!   change the LRU lists. Even then no page or frame gets two owners, because each step of reclaim checks the word of
-//!   the page first. But pages can become unreclaimable.
+//! * A cache belongs to one memory, the only one on its machine. Safe code with access to that
+//!   memory or to the [`Pager`] can change the LRU lists. Even then no page or frame gets two
+//!   owners, because each step of reclaim checks the word of the page first. But pages can become
+//!   unreclaimable.
 //! * A store that panics leaves pages as they were: missing, or dirty. The panic unwinds the caller, or
 //!   [`Pager::run`] if reclaim called the store.
 //! * The thread that needs a page reads or writes it synchronously. So a deep device queue needs

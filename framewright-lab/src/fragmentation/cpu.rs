@@ -2,8 +2,8 @@
 //!
 //! A block comes from `alloc`, belongs to a CPU, and is freed once; every free is therefore valid.
 //! A CPU is a thread or, on a simulated machine, a simulated CPU. If another CPU frees the blocks,
-//! each CPU sends its blocks to the next one, the last CPU to the first. A single thread acts for
-//! two CPUs instead, so the counts of such a run repeat, too.
+//! each CPU sends its blocks to the next one, the last CPU to the first. If there is only one
+//! thread, it acts for two CPUs, so that every such run gives the same counts.
 
 use framewright_peers::{Worker, list_buddy::MigrateType};
 use std::{
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::Error;
 
-/// Limit of blocks in the queue of the CPU that frees them. As memory in use they are negligible.
+/// Limit of blocks in the queue of the CPU that frees them: few, compared with all memory in use.
 const IN_FLIGHT: usize = 256;
 /// The order of a huge page.
 pub(super) const HUGE: u8 = 9;

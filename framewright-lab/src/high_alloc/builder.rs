@@ -34,9 +34,9 @@ const OBJECTS: u32 = 256;
 /// Pages of a program, uniform in the logarithm.
 const LEAST: f64 = LEAST_PAGES as f64;
 const MOST: f64 = MOST_PAGES as f64;
-/// Time of a program per page, in nanoseconds, including the fault and two stores to the page. With
-/// this time a builder has 12,500 to 12,800 faults per second on every machine, including waits and
-/// reads, as was measured.
+/// Time of a program per page, in nanoseconds, including the fault and two stores to the page. It
+/// is fitted to a measurement: with it, a builder has 12,500 to 12,800 faults per second on every
+/// machine, including waits and reads.
 pub(super) const FAULT_NS: u64 = 63_500;
 /// Faults, or files, per step.
 const PER_STEP: u32 = 16;

@@ -35,7 +35,7 @@ counters! {
     migrate_scanned,
     /// Pages that the free scanner examined.
     free_scanned,
-    /// The pages of both that background compaction examined.
+    /// Those of these pages that background compaction examined.
     daemon_migrate_scanned,
     daemon_free_scanned,
     /// Pages that compaction isolated.

@@ -1,8 +1,8 @@
 //! The progress of a run.
 //!
 //! Progress is the number of handled pages (faulted in, copied, or written), as a share of all
-//! pages that the run handles. The work on these pages takes most of the time of a run, unless its
-//! waits are real.
+//! pages that the run handles. The work on these pages takes most of the time of a run, unless the
+//! run also waits in real time.
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 use std::cell::Cell;

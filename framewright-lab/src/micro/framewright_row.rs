@@ -1,9 +1,10 @@
 //! The library as one more [`Peer`].
 //!
-//! It runs on a platform of threads and metadata, with the same kind of spinlock as the others. The
-//! ranked row frees blocks, with hardening at its default; further rows show the cost of raw frees
-//! ([`Frees`]). The min watermark is 0: the others have no watermarks, and could allocate frames
-//! that the library would reserve.
+//! It runs on a platform of threads and metadata, with the same kind of spinlock as the other
+//! allocators. `alloc-micro` prints a table with a row for each allocator. The row of the library
+//! that is ranked frees [`Block`](framewright::Block)s, with hardening at its default; further rows
+//! show the cost of raw frees ([`Frees`]). The min watermark is 0: the other allocators have no
+//! watermarks, and could allocate frames that the library would reserve.
 
 use framewright::{
     Config, CpuId, CpuToken, FrameRange, InitError, Memory, MigrateType, Order, Pfn, Platform,

@@ -2,9 +2,10 @@
 //!
 //! Every allocator manages the same number of frames, as metadata only: there is no memory behind
 //! the frames, so only the allocator is timed. Each operation goes through the same never-inlined
-//! wrapper (`calls`), with static dispatch. One *round* measures every cell for every row, one row
-//! after the other. The order of rows changes from round to round: other load of the machine
-//! affects all rows alike. A figure is the median of the rounds.
+//! wrapper (`calls`), with static dispatch. A *row* of the table is an allocator, and a *cell* is
+//! the cost of one operation. One *round* measures every cell, one row after the other. The order
+//! of rows changes from round to round: other load of the machine affects all rows alike. A figure
+//! is the median of the rounds.
 //!
 //! Single-threaded cells are measured in CPU time of the thread. Two-threaded cells are measured in
 //! wall time. Each thread is pinned to a CPU of its own and, if the system permits, runs under

@@ -1,4 +1,5 @@
-//! Cells of two threads: wall time, each thread pinned.
+//! The cells of the table of `alloc-micro` that two threads measure, in wall time. Each thread is
+//! pinned to a CPU.
 
 use super::{
     calls::{Blocks, CPUS, alloc, free, limited, pairs, per_operation},

@@ -1,8 +1,8 @@
 //! The timeline of a run: its progress and end, and results hour by hour.
 //!
-//! An *hour* is the time for a twenty-fourth of a day's pages or, without days, of the whole work.
-//! It ends after a fixed number of pages was read into memory, so all hours have the same amount of
-//! work.
+//! Time is counted in pages that are read into memory. The workload `cdn` defines the number of
+//! pages of a *day*, and an *hour* is a twenty-fourth of these. A workload without days has 24
+//! hours in all. So all hours have the same amount of work.
 
 use std::cell::{Cell, RefCell};
 

@@ -115,7 +115,7 @@ fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 }
 
 /// The label of a single value, in a format of its own.
-pub(super) fn alone(value: f64) -> String {
+pub(super) fn label_of(value: f64) -> String {
     Figures::of(&[value]).write(value)
 }
 
@@ -128,6 +128,8 @@ pub(super) struct Figures {
 
 impl Figures {
     pub(super) fn of(ticks: &[f64]) -> Self {
+        // The least value with each prefix. `k` begins at 10 000, because 5000 is easier to read
+        // than 5 k.
         const PREFIXES: [(f64, &str); 3] = [(1e9, " G"), (1e6, " M"), (1e4, " k")];
         let most = ticks.iter().copied().fold(0.0, f64::max);
         let prefix = PREFIXES.into_iter().find(|(from, _)| most >= *from);

@@ -13,7 +13,7 @@ use std::ops::{Range, RangeInclusive};
 
 use super::{
     Line, Panel, Plot, Scale,
-    axis::{Figures, Span, alone},
+    axis::{Figures, Span, label_of},
 };
 
 /// Sizes in pixels.
@@ -35,7 +35,7 @@ const TEXT: RGBColor = RGBColor(0x26, 0x26, 0x26);
 const FAINT: RGBColor = RGBColor(0x66, 0x66, 0x66);
 const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 
-/// Colours that colour-blind readers can distinguish (Okabe and Ito), the darkest first.
+/// Colours that colour-blind readers can distinguish (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -180,7 +180,7 @@ fn written(span: &Span, scale: Scale) -> impl Fn(&f64) -> String {
     let figures = Figures::of(&span.ticks);
     move |position| match span.tick(*position) {
         None => String::new(),
-        Some(tick) if scale == Scale::Decades => alone(tick),
+        Some(tick) if scale == Scale::Decades => label_of(tick),
         Some(tick) => figures.write(tick),
     }
 }

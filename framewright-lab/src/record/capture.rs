@@ -57,7 +57,7 @@ pub struct Capture {
 /// The properties of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Events in it.
+    /// Events in the recording.
     pub events: u64,
     /// Events that the kernel lost.
     pub lost: Lost,
@@ -213,7 +213,7 @@ pub(super) struct Source {
 pub(super) struct CpuRecording {
     pub(super) cpu: u16,
     pub(super) spool: Spool,
-    /// Number of its events that belong into the recording.
+    /// Number of its events that the recording counts.
     pub(super) events: u64,
 }
 
@@ -224,8 +224,8 @@ pub(super) struct ReaderThreads {
 }
 
 impl ReaderThreads {
-    /// Starts a reader for each of `sources`, with spools in `folder`. Events whose numbers are in
-    /// `uncounted` are kept but not counted.
+    /// Starts a reader for each of `sources`, with temporary files in `folder`. Events of the kinds
+    /// in `uncounted` are kept but not counted.
     pub(super) fn start(
         sources: Vec<Source>,
         layout: Layout,
@@ -344,7 +344,7 @@ impl Reader {
     }
 }
 
-/// The number of events in a page whose numbers are not in `uncounted`.
+/// The number of events in a page of the buffer, without those of the kinds in `uncounted`.
 fn count(layout: Layout, bytes: &[u8], uncounted: &[u16]) -> Result<u64, &'static str> {
     let mut page = layout.open(bytes)?;
     let mut events = 0;

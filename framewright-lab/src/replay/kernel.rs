@@ -148,8 +148,8 @@ impl KernelCounter {
                 activity.pcpu_drain_frames += 1 << order;
             }
             Event::ExtFrag(event) => {
-                // The kernel reports it under the lock, during a refill. Without other events, it
-                // also proves a refill.
+                // The kernel emits this event under the zone lock, during a refill. So it proves a
+                // refill even without other events.
                 run = Run::Refill;
                 activity.refill_runs += u64::from(self.run != run);
                 if event.change_ownership {

@@ -4,7 +4,7 @@
 //! All frames that are neither free nor holes in the map are allocated, block by block. They become
 //! the *stand-ins* for the blocks from before the recording. Then each CPU frees as many stand-ins
 //! onto its lists as the kernel had there. The recording names most of these blocks, because they
-//! leave the lists later; neighbours represent the others.
+//! leave the lists later. Blocks in neighbouring frames stand for the others.
 
 use framewright::{Block, CpuId, MigrateType, Order, Pfn, Request, ZoneId, observe::CpuStats};
 

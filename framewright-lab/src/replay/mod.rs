@@ -38,7 +38,7 @@
 //! | `allocator` | the interface to the allocator                                  |
 //! | `library`   | a replay on the library                                         |
 //! | `machine`   | its memory and the tokens of its CPUs                           |
-//! | `list_buddy`| a replay on the classic design                                  |
+//! | `list_buddy`| a replay on `list-buddy`, the classic design of kernels         |
 //! | `lists`     | fills the lists of its CPUs                                     |
 //! | `stand_ins` | memory in use whose allocation was not recorded                 |
 //! | `engine`    | second reading: event by event                                  |
@@ -110,7 +110,8 @@ pub fn run(
     library::replay(recording, survey, &plan(survey, tables)?, tables, &tuning, progress)
 }
 
-/// Replays `recording` on the classic design, which starts in the same state as the library.
+/// Replays `recording` on `list-buddy`, the classic design of kernels, which starts in the same
+/// state as the library.
 ///
 /// It has no watermarks and no reserves, so it may use a zone to its last frame.
 ///

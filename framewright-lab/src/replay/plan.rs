@@ -155,8 +155,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A machine that is large enough for the recording: stand-ins for every free without a
-    /// recorded allocation, plus the recording's peak, plus a quarter, plus 256 MiB.
+    /// A machine that is large enough for the recording: a block in use from the start (a stand-in)
+    /// for every free without a recorded allocation, plus the recording's peak, plus a quarter,
+    /// plus 256 MiB.
     pub(super) fn from_survey(survey: &Survey) -> Self {
         let in_use = survey.unseen_frames;
         let peak = in_use.saturating_add_signed(survey.peak);
@@ -263,7 +264,7 @@ impl ZonePlan {
         zone: &Zone,
         pageblock_order: u8,
     ) -> Option<Self> {
-        let mut types = planted(zone, pageblock_order)?;
+        let mut types = pageblocks_by_type(zone, pageblock_order)?;
         let whole = types.iter().map(TypePlan::free_pageblocks).fold(0, u64::saturating_add);
         let used: u64 = types.iter().map(|plan| plan.used).fold(0, u64::saturating_add);
         let pageblocks = whole.saturating_add(used).max(zone.managed.div_ceil(PAGEBLOCK));
@@ -300,7 +301,7 @@ impl ListsPlan {
 }
 
 /// The pageblocks of a zone, converted to the library's; `None` without pagetypeinfo.
-fn planted(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYPES]> {
+fn pageblocks_by_type(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYPES]> {
     if zone.types.is_empty() {
         return None;
     }
@@ -310,7 +311,7 @@ fn planted(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYPES]> {
         let plan = match lists.name.as_str() {
             "Unmovable" => &mut plans[MigrateType::Unmovable as usize],
             "Reclaimable" => &mut plans[MigrateType::Reclaimable as usize],
-            // CMA and the reserves have movable memory, if any.
+            // Free memory of CMA and of the high-atomic reserve counts as movable.
             _ => &mut plans[MigrateType::Movable as usize],
         };
         let mut whole = 0;

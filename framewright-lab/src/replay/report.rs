@@ -15,7 +15,7 @@ use super::kernel::{FreeMemory, FreeReport, KernelActivity};
 pub struct ReplayReport {
     /// The recording's name in messages.
     pub file: String,
-    /// Events in it, of every kind.
+    /// Events in the recording, of every kind.
     pub events: u64,
     /// Events that the replay does not use, by name.
     pub others: BTreeMap<String, u64>,
@@ -43,14 +43,15 @@ pub struct ReplayReport {
     pub samples: Vec<Sample>,
 }
 
-/// The result of a replay on the classic design. Counts exclude the setup of the initial state.
+/// The result of a replay on `list-buddy`, the classic design of kernels. Counts exclude the setup
+/// of the initial state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ListBuddyReport {
     /// The replayed operations.
     pub logical: Logical,
     /// Frames in use at the end, compared with the number computed from the recording.
     pub balance: Balance,
-    /// Its activity, over all CPUs.
+    /// The activity of the allocator, over all CPUs.
     pub total: Activity,
     /// Free memory at the start and at the end, without migratetypes.
     pub free: [FreeMemory; 2],
@@ -118,7 +119,8 @@ pub struct Logical {
     pub frees: u64,
     /// Frames of these.
     pub free_frames: u64,
-    /// Frees, whole or in part, without a recorded allocation: a stand-in was freed.
+    /// Frees, whole or in part, without a recorded allocation: a *stand-in* was freed, a block that
+    /// was in use from the start.
     pub stand_in_frees: u64,
     /// Frames of stand-ins that were freed.
     pub stand_in_frames: u64,
@@ -197,7 +199,7 @@ pub struct Activity {
     pub zone_frees: u64,
     /// Acquisitions of the zone lock.
     pub zone_lock_acquisitions: u64,
-    /// Frames moved under it.
+    /// Frames moved under the zone lock.
     pub zone_lock_frames: u64,
     /// Pageblocks claimed for another migratetype.
     pub claims: u64,

@@ -130,7 +130,8 @@ pub struct Judgement {
     pub agreement: Option<Agreement>,
     /// Our figure divided by the reference. `None` if a figure is missing or the reference is zero.
     pub factor: Option<f64>,
-    /// The same judgement of a model that knows nothing. `None` if the quantity is published for one machine only.
+    /// The same judgement of a model that ignores the machine. `None` if the quantity is published
+    /// for one machine only.
     pub constant: Option<Constant>,
 }
 

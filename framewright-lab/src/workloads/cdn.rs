@@ -1,5 +1,5 @@
-//! `cdn`: a cache server that keeps its objects in one mapped file, larger than memory (Varnish's
-//! file storage, as on the server of the mailing-list thread).
+//! `cdn`: a cache server that keeps its objects in one mapped file, larger than memory, as Varnish
+//! with file storage does.
 //!
 //! One process with many threads. A request names an object. Most objects are read, some much more
 //! often than others; a share of requests stores a new object over an old one: its pages become
@@ -12,7 +12,7 @@
 //! page fault with transparent huge pages: without a free huge page it reclaims and compacts, and
 //! wakes background reclaim and compaction. If it gets no huge page, the object is not stored.
 //!
-//! In a *day* memory is filled 2,500 times, roughly as often as on that server in 24 hours at 60
+//! In a *day* memory is filled 2,500 times, roughly as often as on such a server in 24 hours at 60
 //! Gbit/s.
 
 use framewright::frame::PAGEBLOCK_FRAMES;

@@ -145,7 +145,8 @@ fn first_fallback<M: Machine>(
         .find_map(|theirs| Some((pages.first(pages.free_list(order, theirs))?, theirs)))
 }
 
-/// The blocks of a pageblock in address order, with their marks. A frame without a mark counts as a
+/// The blocks of a pageblock in address order, with their marks. A frame with [`Mark::Tail`]
+/// outside of these blocks belongs to a block that is on its way between the lists, and counts as a
 /// block of one frame.
 fn blocks<M: Machine>(
     pages: &Pages<M>,
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn stealing_from_a_full_pageblock_keeps_its_type() {
+    fn stealing_from_a_pageblock_that_is_less_than_half_free_keeps_its_type() {
         let (pages, mut zone) = zone(512);
         for _ in 0..257 {
             take(&mut zone, &pages, 0, Movable).expect("free");
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bulk_take_continues_to_steal_after_a_steal() {
+    fn a_steal_switches_the_batch_to_the_steal_phase() {
         let (pages, mut zone) = zone(512);
         for _ in 0..300 {
             take(&mut zone, &pages, 0, Movable).expect("free");

@@ -19,7 +19,8 @@ pub struct AreaId(pub(super) u32);
 pub(super) struct Area {
     pub(super) space: AddressSpace,
     pub(super) file: FileId,
-    /// The pages in the address space. The range begins at a page table.
+    /// The pages in the address space. The first page is the first one of a page table: a multiple
+    /// of [`TABLE`].
     pub(super) pages: Range<u32>,
     pub(super) writable: bool,
     /// One lock per page table, as on large machines; created when it is first taken.
@@ -33,7 +34,10 @@ impl Area {
         pages: Range<u32>,
         writable: bool,
     ) -> Self {
-        assert!(pages.start.is_multiple_of(TABLE), "an area begins at a page table");
+        assert!(
+            pages.start.is_multiple_of(TABLE),
+            "an area does not begin at a multiple of {TABLE}"
+        );
         let tables = pages.len().div_ceil(TABLE as usize);
         Self { space, file, pages, writable, locks: vec![ProgramLock::default(); tables] }
     }

@@ -110,10 +110,10 @@ impl PageCache {
         picked
     }
 
-    /// Makes the entries of `frames` clean and read-only. Calls `taken` for every translation that
-    /// a TLB may still cache with its old bits. The caller flushes these, then
-    /// [submits](PageCache::write_back) the pages.
-    pub fn clean(&self, cpu: Cpu<'_>, frames: &[u32], taken: &mut dyn FnMut(Unmapped<'_>)) {
+    /// Makes the entries of `frames` clean and read-only. Calls `changed` with every old entry that
+    /// a TLB may still cache. The caller flushes these, then [submits](PageCache::write_back) the
+    /// pages.
+    pub fn clean(&self, cpu: Cpu<'_>, frames: &[u32], changed: &mut dyn FnMut(Unmapped<'_>)) {
         self.each_entry(cpu, frames, &mut |Entry { of, area, page, mapping }: Entry<'_>| {
             cpu.work(self.costs.look);
             if !mapping.writable {
@@ -121,7 +121,7 @@ impl PageCache {
             }
             let clean = |now| Mapping { writable: false, dirty: false, ..now };
             let Some(was) = self.change(cpu, area, page, clean) else { return };
-            taken(self.unmapped(of, area, page, was));
+            changed(self.unmapped(of, area, page, was));
         });
     }
 

@@ -30,8 +30,9 @@ impl KernelState<'_, '_> {
         let mut slots = [BatchSlot::default(); CLEANED_AT_ONCE];
         self.shootdown.for_writes(cpu.id(), || {
             let mut batch = self.flusher(cpu.id()).batch(&mut slots);
-            let mut taken = |gone: Unmapped<'_>| gone.add_flush(cpu, &mut batch.unmapping());
-            self.cache.clean(cpu, &picked, &mut taken);
+            // The pages stay mapped, read-only. `old` is the entry from before the change.
+            let mut changed = |old: Unmapped<'_>| old.add_flush(cpu, &mut batch.unmapping());
+            self.cache.clean(cpu, &picked, &mut changed);
             batch.flush();
         });
         self.cache.write_back(cpu, &picked);

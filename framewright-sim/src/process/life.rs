@@ -120,7 +120,7 @@ impl Process {
         }
     }
 
-    /// The access itself. Without an oracle it is free unless it faults.
+    /// The access itself. Without an oracle, an access that does not fault costs no cycles.
     #[inline]
     fn access(&self, cpu: Cpu<'_>, page: u32, access: Access) -> Result<Token, Fault> {
         if self.space.mmu().oracle().is_some() {

@@ -44,7 +44,7 @@ pub enum Symptom {
     /// A load did not return the last store.
     #[error("a load does not return the last store")]
     WrongContents,
-    /// At the end, the last store to a page is neither in a frame nor in a store.
+    /// At the end, no frame and no storage has the last store to a page.
     #[error("a store was lost")]
     LostWrite,
     /// An allocated frame was allocated again.

@@ -20,8 +20,8 @@ use crate::engine::Misfit;
 const SEED_STRIDE: u64 = 1 << 32;
 /// Interval of progress reports.
 const TICK: Duration = Duration::from_millis(100);
-/// Limit of schedules of an exhaustive control. Without it a campaign might not end: the number of
-/// schedules of the larger scenarios is not known.
+/// Limit of schedules of an exhaustive control (a scenario without a bug). Without it a campaign
+/// might not end: the number of schedules of the larger scenarios is not known.
 const EXHAUSTIVE_CONTROL_MAX: u64 = 6_000_000;
 /// Percentage of the hunts for a bug that must find it.
 const GOAL_PERCENT: usize = 90;

@@ -6,10 +6,12 @@ use super::{
     Bug, Scenario, deferred, lazy, library, migrate, munmap_race, reclaim, switch, take, unmap,
 };
 
-/// Rare outcomes that scenarios of the library force: the site, and N for one in N times.
+/// Rare outcomes that the scenarios of the module [`library`] force: at this site, once in this
+/// many passes.
 const FORCE: &[(Site, u32)] = &[(Site::EnterLists, 16), (Site::Refill, 8)];
 
-/// All scenarios.
+/// All scenarios. `affordable_bound` is the maximum number of preemptions with which an exhaustive
+/// search of the schedules still ends within minutes.
 pub static SCENARIOS: [Scenario; 25] = [
     Scenario {
         name: "unmap",

@@ -16,7 +16,8 @@ impl<'m, P: Platform> CpuToken<'_, 'm, P> {
     /// The reason why not even a single frame is available.
     pub fn alloc_largest(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
         let request = request.no_wait();
-        // The lists of this CPU may hold blocks up to a pageblock that the zones no longer have.
+        // The zones may have no large block left while the lists of this CPU still hold one, of at
+        // most a pageblock.
         let of_zones = self.memory().largest_free_order().unwrap_or_default();
         let largest = of_zones.max(Order::PAGEBLOCK).min(request.order());
         let mut orders = Order::all().filter(|&order| order <= largest).rev();

@@ -1,9 +1,9 @@
 //! Contiguous memory: a given range, or a run of any length at any address.
 //!
-//! A run at *any* address is the start of a free block that has at least as many frames. If there is no such block,
-//! or if the run must lie in a given range, the pageblocks are searched, with a bounded number of steps under each
-//! hold of the zone lock. If another CPU allocates from a found run before it is taken, the search continues behind
-//! the start of that run.
+//! A run at *any* address is the start of a free block that has at least as many frames. If there
+//! is no such block, or if the run must lie in a given range, the pageblocks are searched, with a
+//! bounded number of steps under each hold of the zone lock. If another CPU allocates from a found
+//! run before it is taken, the search continues with the frame after the start of that run.
 //!
 //! A *given* range is isolated first, so that no more of it is allocated, and the CPU lists are
 //! drained. Then the range is taken, or the frames in use are reported; the isolation ends in both

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::types::PAGEBLOCK_ORDER;
 
-/// Number of list classes that a search reads: all but the class of wholly free pageblocks.
+/// Number of list classes that a search reads: all but the class of wholly free pageblocks. A class
+/// is the order of the largest free block, and the quartile of fullness.
 pub(super) const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;
 
 /// The pageblocks that may receive pages from another pageblock.

@@ -1,5 +1,5 @@
-//! The position of the index search between calls: single words without a lock. A lost race only
-//! makes the search examine a pageblock twice.
+//! The position of the search for pageblocks to empty by index, between calls: single words without
+//! a lock. A lost race only makes the search examine a pageblock twice.
 //!
 //! The search works in rounds. Each round is searched in *pieces*: a piece reads up to
 //! `compact.headers_per_piece` headers under one hold of the zone lock. A round walks the lists for
@@ -7,9 +7,9 @@
 //! unmovable frames, and then searches full pageblocks by address. Each call continues at the
 //! position where the last call stopped, and first uses the candidates that the last call found and
 //! did not use. If a whole round finds nothing, there is probably nothing to empty. From then on a
-//! request searches one piece only, alternately at the cursor and at the heads of the lists, where
-//! newly emptied pageblocks appear, until something is found. Other callers still search a whole
-//! round.
+//! request searches one piece only, until something is found: alternately at the cursor, and at the
+//! heads of the lists, where the pageblocks appear that have become the emptiest ones. Other
+//! callers still search a whole round.
 //!
 //! Full pageblocks exist nearly always, and most of them cannot be emptied for lack of target
 //! frames. So a round counts as empty if it found nothing before the search for full pageblocks,
@@ -47,7 +47,7 @@ pub(super) struct SearchCursor {
     heads_were_last: AtomicBool,
 }
 
-/// A pageblock to empty, or the first one of a run.
+/// A *source*: a pageblock to empty, or the first one of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Source {
     pub(super) index: u32,

@@ -9,10 +9,11 @@
 //! **By index** (the default): the header of every pageblock counts its free frames, and its
 //! allocated frames by movability. Lists sort pageblocks by fullness; these lists are the index.
 //! The emptiest movable pageblock is isolated, its pages move into the fullest pageblocks, and the
-//! formed block is captured for the request before any other request can take the block. Pageblocks
-//! with unmovable frames receive pages however empty these pageblocks are. The method reads a few
-//! headers, and the map of the one pageblock that is emptied. It moves pages of movable pageblocks
-//! only. A request for memory that is not movable claims a whole emptied pageblock.
+//! formed block is captured for the request before any other request can take the block. Pages also
+//! move into pageblocks with unmovable frames, even if these pageblocks are nearly empty: they will
+//! not become free anyway. The method reads a few headers, and the map of the one pageblock that is
+//! emptied. It empties movable pageblocks only. A request for memory that is not movable claims a
+//! whole emptied pageblock.
 //!
 //! **By two scanners**, as Linux does, for comparison (feature `compare`): a migrate scanner moves
 //! up through the zone and claims pages, and a free scanner moves down and takes free frames as
@@ -202,8 +203,8 @@ enum Outcome {
     Deferred,
     /// The whole zone was searched.
     Complete,
-    /// The zone was searched from the position where the last run had ended. The index also uses
-    /// this value for a source without targets.
+    /// The zone was searched from the position where the last run had ended. Compaction by index
+    /// uses this value for a pageblock whose pages have no free frames to move to.
     PartialSkipped,
     /// Contention ended the run, or it has spent its budget.
     Contended,

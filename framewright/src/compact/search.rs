@@ -85,7 +85,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         }
         let mut progress = cursor.progress();
         let last_round_empty = goal.limits_search() && progress.last_round_empty;
-        // Pageblocks that became empty meanwhile are at the heads of the lists.
+        // Pageblocks that became the emptiest ones meanwhile are at the heads of the lists.
         let at_heads = last_round_empty && cursor.take_turn_at_heads();
         if at_heads {
             progress = progress.begin(SourceKind::AllMovable);

@@ -62,9 +62,9 @@ pub unsafe trait Pinning: Platform {
 /// [`Mapped::address`] returns. While the program runs, this mapping is readable and writable, and no other code uses
 /// the frame. Neighbouring frames have neighbouring addresses.
 ///
-/// No other memory has these frames. Safe code can create a memory from each value of the type, with any map. So either
-/// only unsafe code can create a value, and that code guarantees what the map must be; or there is only one value, and
-/// it can only be used with one map.
+/// No other memory has these frames. Safe code can create a memory from any value of the type, with
+/// any map. So either only unsafe code can create a value, and guarantees that each map used with
+/// it keeps these promises; or there is only one value, and it can only be used with one map.
 pub unsafe trait Mapped: Platform {
     /// The address of a frame.
     fn address(&self, pfn: Pfn) -> *mut u8;

@@ -163,8 +163,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.pages.counters.pgfree.add(frames - refusals.frames);
     }
 
-    /// Takes a free block of `order` that is not yet reported as free from a gigablock (1 GiB);
-    /// `None` if there is none.
+    /// Takes from a gigablock (1 GiB) a free block of `order` that is not yet reported to the
+    /// hypervisor as free; `None` if there is none.
     pub(crate) fn take_unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
         let take = |buddy: &mut Buddy<'_>| buddy.take_unreported(gigablock, order);
         let frame = self.zone.with(self.platform, take)?;

@@ -1,9 +1,10 @@
 //! The store of bundles behind the rings of a CPU.
 //!
-//! The store is a table of slots. A slot is a word of the map and a mask; the word's number
-//! determines the slot. Frames of the same word meet in the same slot, in any order in which they
-//! are freed, so that blocks reach the zone in groups. If two words need the same slot, the older
-//! bundle goes to the zone. A set for each list records the slots that it occupies.
+//! A *bundle* is a mask of blocks within 64 neighbouring frames, one word of the zone's map. The
+//! store is a table of slots, each for one bundle; the number of the word determines the slot.
+//! Frames of the same word meet in the same slot, in any order in which they are freed, so that
+//! blocks reach the zone in groups. If two words need the same slot, the older bundle goes to the
+//! zone. A set for each list records the slots that it occupies.
 
 use super::ListIndex;
 use crate::{
@@ -11,7 +12,8 @@ use crate::{
     types::set::NumberSet,
 };
 
-/// A slot: a bundle and the list it belongs to. An empty slot has no heads.
+/// A slot: a bundle and the list it belongs to. A *head* is the first frame of a block; an empty
+/// slot has no heads.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Slot {
     heads: u64,
@@ -66,8 +68,8 @@ pub(crate) struct BundleStore<'m> {
     /// The position at which the last drain stopped. The next one continues there, so that every
     /// bundle has the same time to grow.
     hand: u32,
-    /// The number of slots that lists of emptying pageblocks occupy, and its maximum. Bundles of
-    /// these lists displace no others.
+    /// The number of slots that lists of emptying pageblocks (sparse ones, whose frames return to
+    /// the zone) occupy, and its maximum. Bundles of these lists displace no others.
     emptying: u32,
     most_emptying: u32,
     /// Bundles that needed an occupied slot, counted modulo [`DISPLACE_ONE_IN`].

@@ -53,8 +53,8 @@ pub enum BarrierTarget {
     All,
 }
 
-/// The event that a waiting loop waits for, and how long that takes. A machine can choose by it how
-/// to wait.
+/// The event that a waiting loop waits for, and how long that takes, so that a machine can choose
+/// how to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wait {
     /// The release of a lock by another CPU: short.
@@ -89,12 +89,12 @@ pub enum OwnerLock {
 /// * a lock of type [`Platform::Lock`] excludes: between a successful acquisition and the
 ///   release no other acquisition succeeds, and the release happens before the next acquisition;
 /// * a word of type [`Platform::Word`] is atomic, with the orderings that its callers name;
-/// * if [`Platform::owner_lock`] returns [`OwnerLock::Biased`], then [`Platform::remote_barrier`] returns only after
-///   the holder of the token of each targeted CPU has executed a full memory barrier since the call, or was not
-///   running. This includes a thread that claims the token during the call. On processors where an interrupt is not
-///   such a barrier, its handler has to execute one. The call is itself a full barrier for the caller. A machine that
-///   sends the barrier to CPUs as interrupts must therefore ensure that a token is claimed and used on the CPU it
-///   names.
+/// * if [`Platform::owner_lock`] returns [`OwnerLock::Biased`], then [`Platform::remote_barrier`]
+///   is a full memory barrier for the caller and for the holders of the tokens of the targeted
+///   CPUs: it returns only after each holder has executed one since the call, or was not running. A
+///   thread that claims such a token during the call is a holder, too. So a machine that sends the
+///   barrier to CPUs as interrupts must ensure that a token is claimed and used on the CPU it
+///   names. On processors where an interrupt is no full barrier, its handler has to execute one.
 ///
 /// # Panics
 ///
@@ -107,10 +107,11 @@ pub enum OwnerLock {
 ///   without the panic;
 /// * if [`Platform::copy`] panics, pages that were about to move stay in their old frames, as
 ///   described at [`Mover`](crate::migrate::Mover);
-/// * if a method panics that is called under a lock of the library ([`Platform::irq_save`],
-///   [`Platform::irq_restore`], the simulation hooks) or to wait for one, or [`Platform::remote_barrier`], the
-///   lock or the lists of the CPU stay locked: all callers that need them wait for ever. If it was called while a
-///   CPU works on its own lists, all frames on these lists are lost.
+/// * if a method panics while a lock of the library is held or waited for ([`Platform::irq_save`],
+///   [`Platform::irq_restore`], [`Platform::wait`], the hooks of [`Probe`]), or if
+///   [`Platform::remote_barrier`] panics, the lock or the lists of the CPU stay locked: all callers
+///   that need them wait for ever. If a CPU was working on its own lists, all frames on these lists
+///   are lost.
 pub unsafe trait Platform: Probe + Sized + Sync {
     /// The lock that protects a zone, and other data that CPUs share.
     type Lock: RawLock<Self>;

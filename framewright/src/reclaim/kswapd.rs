@@ -8,10 +8,11 @@
 //!     └───────────────────────────── still balanced ────────────────┘
 //! ```
 //!
-//! Background reclaim is woken when a request finds the zones of the node below the *low* watermark, and works until
-//! one of them is above *high*. So some memory can be allocated before it is needed again. A node on which it has
-//! failed for a number of rounds in a row is *hopeless*. Until other code reclaims pages of such a node, its
-//! background reclaim is not woken, because it would only cost CPU time.
+//! Background reclaim is woken when a request finds the zones of the node below the *low*
+//! watermark, and works until one of them is above *high*. So the frames between the two can be
+//! allocated before it is woken again. A node on which it has failed for a number of rounds in a
+//! row is *hopeless*. Until other code reclaims pages of such a node, its background reclaim is not
+//! woken, because it would only cost CPU time.
 //!
 //! The huge-page reserve of a zone raises its watermarks. The start of each round shrinks the
 //! reserve if no huge page has been requested for some time. A round that reclaims nothing, and

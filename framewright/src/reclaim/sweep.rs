@@ -215,7 +215,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
     }
 }
 
-/// Whether pages left on this list continue a sweep. Active anonymous pages alone do not.
+/// Whether a sweep continues because of pages left on this list. Active anonymous pages alone do
+/// not continue it.
 fn wanted(left: &Quota, list: usize) -> bool {
     left[list] > 0 && LruList::EVICTABLE[list] != LruList::ActiveAnon
 }

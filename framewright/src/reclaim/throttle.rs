@@ -14,6 +14,8 @@
 //! | no progress | a page of the node was reclaimed | `shrink_list` |
 //! | reserve | half of the min watermarks of the node is free, or background reclaim sleeps | `Kswapd::step`, direct reclaim |
 //!
+//! (A cluster is the number of pages that reclaim isolates at once.)
+//!
 //! No wake-up is lost. The waiter increments the count in [`Waiters`], then checks its condition once more;
 //! the waker changes the condition, then reads the count. Each has a full fence between the two. So the waker
 //! sees the waiter, or the waiter sees the condition.

@@ -233,16 +233,17 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         }
     }
 
-    /// Finishes the batch: flushes it, or defers frames whose flush can be deferred. Then passes all retired frames
-    /// without cached translations to `free`, including frames that other batches deferred. `free` owns the frames that
-    /// it receives. No lock is held during the call.
+    /// Finishes the batch: flushes it, or defers frames whose flush can be deferred. Then passes to
+    /// `free` all retired frames that no TLB translates any more, including frames that other
+    /// batches deferred. `free` owns the frames that it receives. No lock of the library is held
+    /// during the calls of `free`.
     pub fn finish(&mut self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) {
         let memory = self.flusher.memory;
         self.finish_frames(&mut receiver(memory, free));
     }
 
-    /// As [`FlushBatch::finish`], with frame numbers in chunks. `free` owns these frames as blocks
-    /// of order 0.
+    /// As [`FlushBatch::finish`], but passes slices of frame numbers. `free` owns these frames as
+    /// blocks of order 0.
     pub(crate) fn finish_frames(&mut self, free: &mut dyn FnMut(&[Pfn])) {
         if self.is_pending() && !self.defer(free) {
             self.flush();
@@ -279,8 +280,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         true
     }
 
-    /// Whether the other CPUs have flushed everything since these translations were removed. If so,
-    /// this CPU flushes as well, unless it has already.
+    /// Whether the other CPUs have flushed everything since the pending translations were removed.
+    /// If so, this CPU flushes now, unless it has already, so that nothing is left to flush.
     fn was_flushed_meanwhile(&self) -> bool {
         let Flusher { tlb, cpu, .. } = self.flusher;
         let mut not_flushed = match tlb.tuning.batching {

@@ -34,6 +34,8 @@ impl<P: Platform> ExactSizeIterator for Blocks<'_, '_, P> {}
 impl<P: Platform> Drop for Blocks<'_, '_, P> {
     fn drop(&mut self) {
         if !self.frames.is_empty() {
+            // The iterator does not know its CPU. The number matters only for traces and
+            // statistics, because the lists of the CPU are bypassed.
             self.memory.free_frames_to_zones(CpuId::default(), self.frames);
         }
     }
@@ -45,7 +47,8 @@ impl<P: Platform> fmt::Debug for Blocks<'_, '_, P> {
     }
 }
 
-/// A receiver of flushed frames without an owner. It passes them to `free` as blocks.
+/// A callback for flushed frames that nobody owns any more: it wraps them in [`Blocks`], and passes
+/// these to `free`.
 pub(super) fn receiver<'r, 'm, P: Platform>(
     memory: &'r MemoryCore<'m, P>,
     free: &'r mut dyn FnMut(Blocks<'_, 'm, P>),

@@ -10,8 +10,8 @@
 //!
 //! When the deferred frames reach three quarters of their maximum, one CPU flushes for the older
 //! half of them. It interrupts only the CPUs that have not flushed since these frames were
-//! deferred. Until then every CPU had time to flush for other reasons. During the flush, other CPUs
-//! can defer more frames, so CPUs do not queue to flush for the same frames.
+//! deferred: the others have flushed for other reasons meanwhile. During the flush, other CPUs can
+//! defer more frames, so CPUs do not queue to flush for the same frames.
 
 use super::{CpuMask, Flusher};
 use crate::{
@@ -53,7 +53,8 @@ pub(super) const CHUNK: usize = 64;
 
 /// The number of groups that one flush considers. A group has at most a sixteenth of all frames.
 /// Two consecutive groups for the same CPUs have more than that together, because otherwise they
-/// would have been joined. So 16 groups for the same CPUs have half of the frames.
+/// would have been joined. So 16 groups for the same CPUs, which are 8 pairs, have half of the
+/// frames.
 const GROUPS_PER_FLUSH: usize = 16;
 
 /// Deferred frames and their groups: two ring buffers in metadata.
@@ -224,8 +225,8 @@ impl<P: Platform> Flusher<'_, '_, P> {
         true
     }
 
-    /// Passes the deferred frames to which no CPU has a cached translation any more to `free`.
-    /// Returns their number.
+    /// Passes to `free` those deferred frames that no TLB translates any more. Returns their
+    /// number.
     pub(crate) fn drain_flushed_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let (mut released, mut flushed_epoch) = (0, 0);
         while self.tlb.deferred() > 0 {

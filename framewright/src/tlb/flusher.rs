@@ -128,11 +128,12 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         self.flush_here(Scope::Everything, FlushReason::Local);
     }
 
-    /// Flushes everything on this CPU if at least a quarter of [`Tlb::deferred_max`] frames are deferred and some of
-    /// these may wait for this CPU. Returns whether it flushed. The embedder should call this when the CPU is in the
-    /// kernel anyway, in a page fault or a timer tick. Then even CPUs that are never idle need not be interrupted for
-    /// deferred frames. Costs a few loads if there is nothing to do. Does nothing if a flush interrupts other CPUs
-    /// ([`Shootdown::has_local_flush`]).
+    /// Flushes everything on this CPU if at least a quarter of [`Tlb::deferred_max`] frames are
+    /// deferred and some of these may wait for this CPU. Returns whether it flushed. The embedder
+    /// should call this when the CPU is in the kernel anyway, in a page fault or a timer tick. Then
+    /// even CPUs that are never idle need not be interrupted for deferred frames. Costs a few loads
+    /// if there is nothing to do. Does nothing on machines on which a CPU cannot flush its own TLB
+    /// without interrupting others ([`Shootdown::has_local_flush`]).
     pub fn tick(&self) -> bool {
         let Tlb { published, tuning, .. } = self.tlb;
         if tuning.batching != FlushBatching::Lazy
@@ -141,8 +142,9 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         {
             return false;
         }
-        // The middle group is checked instead of the oldest one, because one flush of this CPU
-        // serves younger groups, too.
+        // Deferred frames are in groups by age. If this CPU has flushed since the middle group was
+        // deferred, at most the younger half waits for it. Otherwise one flush serves at least that
+        // half.
         let middle = published.middle.load(Ordering::Relaxed);
         let not_flushed = self.tlb.cpu(self.cpu).is_some_and(|cpu| !cpu.has_flushed(middle));
         if not_flushed {
@@ -153,8 +155,8 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
 
     /// Runs `flush` and records that this CPU has flushed everything, so that no CPU has to
     /// interrupt it for entries removed before the call. `flush` loads another address space, or
-    /// compares generations and flushes if necessary. The caller has masked interrupts, unless
-    /// interrupt handlers use no old entries.
+    /// compares generations and flushes if necessary. The caller must mask interrupts if a handler
+    /// could use an entry that was removed before the call.
     ///
     /// # Safety
     ///
@@ -175,15 +177,15 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     /// call for the same CPU is in progress, which then serves it.
     pub fn serve(&self) {
         let Some(cpu) = self.tlb.cpu(self.cpu) else { return };
-        // Interrupts are masked. Otherwise the handler of an interrupt during this call would leave
-        // its request to this call, and return while the request is pending.
+        // An interrupt during this call would leave its request to this call. If the kernel then
+        // ran another thread on the return from the interrupt, the sender would wait for this
+        // thread.
         let _masked = Masked::new(self.platform);
         cpu.serve(self.platform, |scope| self.flush_here(scope, FlushReason::RemoteShootdown));
     }
 
-    /// Passes the deferred frames to which no CPU has a cached translation any more to `free`,
-    /// without a flush. Returns their number. The frames were [retired](FlushBatch::retire) or
-    /// reclaimed.
+    /// Passes to `free` those deferred frames that no TLB translates any more. Does not flush.
+    /// Returns their number. The frames were [retired](FlushBatch::retire) or reclaimed.
     pub fn drain_flushed(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
         self.drain_flushed_frames(&mut receiver(self.memory, free))
     }
@@ -195,9 +197,9 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     }
 
     /// Flushes once for the older half of the deferred frames, then drains as
-    /// [`Flusher::drain_flushed`] does, with frame numbers in chunks. `free` owns these frames as
-    /// blocks of order 0. For use when memory is short. With [`FlushBatching::All`] the flush is for
-    /// all deferred frames.
+    /// [`Flusher::drain_flushed`] does, but passes slices of frame numbers instead of [`Blocks`].
+    /// `free` owns these frames as blocks of order 0. For use when memory is short. With
+    /// [`FlushBatching::All`] the flush is for all deferred frames.
     pub(crate) fn drain_oldest_half_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         match self.tlb.tuning.batching {
             FlushBatching::Lazy => self.flush_oldest_half(free),
@@ -205,7 +207,7 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         }
     }
 
-    /// As [`Flusher::drain_deferred`], with frame numbers in chunks.
+    /// As [`Flusher::drain_deferred`], but passes slices of frame numbers.
     pub(crate) fn drain_deferred_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
         let mut released = self.drain_flushed_frames(free);
         if self.tlb.deferred() > 0 {

@@ -61,7 +61,8 @@ pub enum BulkFree {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum BulkTake {
-    /// As many blocks as needed from each pageblock, up to 64 of a bitmap word at once.
+    /// Takes all that is needed from a pageblock before the next one, up to 64 free frames (one
+    /// word of its bitmap) in one step.
     #[default]
     Bulk,
     /// Each block is searched for and accounted for separately, under one hold of the lock, as in
@@ -135,8 +136,9 @@ pub struct PcpTuning {
     pub high_fraction: u32,
     /// The auto-tuned size of a CPU's lists never exceeds managed/divisor/CPUs.
     pub high_max_divisor: u32,
-    /// If there are more CPUs than [`PcpTuning::high_max_divisor`], their number is the divisor, up to
-    /// this value.
+    /// If there are more CPUs than [`PcpTuning::high_max_divisor`], their number is the divisor,
+    /// but at most this value. So the more CPUs there are, the smaller is the part of the zone on
+    /// all lists together: a CPU cannot allocate from the lists of others.
     pub high_max_divisor_many: u32,
     /// A refill or bulk free moves at most batch << scale_max frames at once.
     pub scale_max: u32,
@@ -147,11 +149,14 @@ pub struct PcpTuning {
     pub bulk_free: BulkFree,
     /// The high-order frees that drain the lists.
     pub high_order_drain: HighOrderDrain,
-    /// A high-order free drains only after this many frames were freed in a row.
+    /// The size of a burst. A high-order free drains only after about this many frames were freed
+    /// in a row and, with [`HighOrderDrain::SecondConsecutive`], this many more were freed than
+    /// allocated.
     pub high_order_burst: Auto,
-    /// Slots for bundles of neighbouring frames per CPU; rounded up to a power of two.
+    /// Slots per CPU for bundles, rounded up to a power of two. A bundle is a 64-bit mask of free
+    /// frames within 64 neighbouring ones.
     pub bundle_slots: Auto,
-    /// Pageblocks in which frames may return to the zone under one hold of the zone lock.
+    /// The maximum number of pageblocks whose frames are returned under one hold of the zone lock.
     pub hold_pageblocks: Auto,
 }
 
@@ -187,18 +192,18 @@ pub struct ZoneTuning {
     /// The maximum of the huge-page reserve of a zone, in 1/10000 of the zone; 0: no reserve. The
     /// reserve grows when requests for huge pages find no free block.
     pub huge_reserve: u32,
-    /// By kind of zone: one frame of the zone for every so many frames of the higher zones of its node
-    /// is reserved against requests that could use those zones; 0: none.
+    /// Linux's `lowmem_reserve_ratio`, by kind of zone: a zone reserves (frames of the higher zones
+    /// of its node) / ratio frames against requests that could use those higher zones; 0: none.
     pub reserve_ratios: [u32; ZoneKind::COUNT],
-    /// The number of pageblocks that a refill takes frames from at most.
+    /// The maximum number of pageblocks from which one refill takes frames.
     pub refill_pageblocks: u32,
     /// A pageblock with more free frames than this is sparse: frames that are freed in it return to
     /// the zone, unless the zone allocates from it; 512: no pageblock is sparse.
     pub emptying_above: u32,
     /// The method of taking a batch.
     pub bulk_take: BulkTake,
-    /// The depot of a zone, through which frames pass from CPU to CPU, may hold one of this many
-    /// frames of the zone; 0: none.
+    /// The depot of a zone, through which frames pass from CPU to CPU, may hold at most 1/divisor
+    /// of the frames of the zone; 0: no depot.
     pub depot_divisor: Auto,
 }
 
@@ -249,7 +254,8 @@ pub struct ReclaimTuning {
     pub swappiness: u32,
     /// The number of pages that are isolated from a list at once.
     pub cluster: u32,
-    /// Moves to and between lists that a CPU collects before it takes the LRU lock.
+    /// The number of additions to LRU lists and moves between them that a CPU collects before it
+    /// takes the LRU lock.
     pub lru_batch: u32,
     /// Rounds in a row without progress after which background reclaim stops for a node, until
     /// another task reclaims memory of that node.
@@ -316,8 +322,8 @@ pub struct TlbTuning {
     /// The time at which translations are flushed.
     pub batching: FlushBatching,
     /// The number of frames that are flushed at once. With [`FlushBatching::All`], smaller batches
-    /// are deferred until they reach it together. Auto: 32 for every CPU, at least 64, and at most
-    /// 1/400 of the memory.
+    /// are deferred until together they have that many frames. Auto: 32 for every CPU, at least 64,
+    /// and at most 1/400 of the memory.
     pub batch: Auto,
     /// The maximum number of frames that are unmapped and not flushed with [`FlushBatching::Lazy`],
     /// deferred or in unfinished batches. 256, plus 32 for every CPU, are always allowed. Auto:

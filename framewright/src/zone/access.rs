@@ -16,8 +16,8 @@ impl AllocFlags {
     pub(crate) const NONE: AllocFlags = AllocFlags(0);
     /// Half of the watermark must stay free, instead of all of it. For urgent requests.
     pub(crate) const MIN_RESERVE: AllocFlags = AllocFlags(1);
-    /// A quarter less must stay free than [`AllocFlags::MIN_RESERVE`] demands. For requests that
-    /// cannot wait. Without that flag, this one has no effect.
+    /// Only three quarters of what [`AllocFlags::MIN_RESERVE`] demands must stay free. For requests
+    /// that cannot wait. Without `MIN_RESERVE`, this flag has no effect.
     pub(crate) const NON_BLOCK: AllocFlags = AllocFlags(1 << 1);
     /// Half of the frames that the flags above demand must stay free. For tasks that the OOM killer
     /// has chosen, which need memory to exit.
@@ -79,7 +79,7 @@ impl ZoneAccess {
     }
 
     /// Whether the high-atomic reserve counts as free. It also counts for urgent requests that can
-    /// wait. These must not use the reserve; if nothing else is left, they reclaim and compact.
+    /// wait, although these must not use it: if nothing else is left, they reclaim and compact.
     pub(super) const fn counts_reserve(self) -> bool {
         self.flags.has(AllocFlags::COUNTS_RESERVE)
     }

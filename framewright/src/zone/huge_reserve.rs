@@ -4,6 +4,7 @@
 //! page cache is filled and reclaimed continuously, a request for a huge page finds only single
 //! frames, and has to reclaim and compact by itself. After such a request, the zone keeps a
 //! *huge-page reserve*.
+//!
 //! The size of the reserve is added to all watermarks of small requests. Small requests must
 //! reclaim, directly or in the background, before they can use the reserve. Huge requests, requests
 //! that cannot wait, and other requests with permission to go below a watermark use the reserve.
@@ -24,7 +25,7 @@
 //! advance, every second huge page would be split and formed again.
 //!
 //! Linux raises `min_free_kbytes` by a few pageblocks as soon as khugepaged is on. With
-//! `defrag_mode` (Weiner, 2025), kswapd and kcompactd count whole pageblocks. Both work this way
+//! `defrag_mode` (Weiner, 2025), kswapd and kcompactd count whole pageblocks. Linux does both
 //! whether huge pages are requested or not.
 
 use super::Zone;

@@ -11,7 +11,8 @@ const BACKGROUND: Answers = Answers { background: true, ..NO_HELP };
 const PAGEBLOCK: u64 = 512;
 const HUGE: u8 = Order::PAGEBLOCK.get();
 
-/// An allocator with 32 pageblocks. Only every 16th frame is free.
+/// An allocator with 32 pageblocks. Only every 16th frame is free. The reserve is at most
+/// `huge_reserve` / 10000 of the zone.
 fn scattered(answers: Answers, huge_reserve: u32) -> &'static Script {
     let zone = [range(0, 32 * PAGEBLOCK, 0, ZoneKind::Normal)];
     let memory = memory_of(&zone, answers, |tuning| {
@@ -28,7 +29,8 @@ fn huge_reserve(memory: &Script) -> u64 {
     memory.zone(ZoneId::default()).unwrap().huge_reserve / PAGEBLOCK
 }
 
-/// As [`scattered`]. Then a request finds no huge page, and afterwards one becomes free.
+/// As [`scattered`]. Then a request finds no huge page, and afterwards one becomes free. Small
+/// requests take all frames that the reserve leaves to them.
 fn with_huge_reserve() -> &'static Script {
     let memory = scattered(BACKGROUND, 1_000);
     assert!(ask(memory, movable(HUGE)).0.is_err());
@@ -55,6 +57,7 @@ fn each_missed_huge_page_raises_all_watermarks_up_to_a_share_of_the_zone() {
 
 #[test]
 fn no_reserve_for_other_requests_or_without_background_reclaim() {
+    // 312 / 10000 is less than one of 32 pageblocks.
     for (answers, share, request) in [
         (BACKGROUND, 1_000, movable(HUGE).no_wake()),
         (BACKGROUND, 1_000, movable(HUGE - 1)),
@@ -114,13 +117,14 @@ fn costly_requests_use_the_reserve_before_they_fail_unless_they_try_once() {
     let memory = with_huge_reserve();
     assert!(ask(memory, movable(5).no_retry()).0.is_err());
     let _stays = ask(memory, movable(5)).0.unwrap().into_raw();
+    // `without_reserves` excludes the frames below min, not the huge-page reserve.
     let _stays = ask(memory, movable(4).no_wait().without_reserves()).0.unwrap().into_raw();
     assert_eq!(huge_reserve(memory), 1);
 }
 
-/// The last walk may use the huge-page reserve. If the reserve counts as free, the watermark check
-/// passes, but there is no block of order 5. Without the reserve the check fails, and the error says
-/// so.
+/// A request tries the zones a last time with the huge-page reserve. Here that attempt passes the
+/// watermark check, and fails for lack of a block of order 5. The error must be that of the attempt
+/// before, which was below the watermark; otherwise fragmentation would be reported.
 #[test]
 fn the_error_is_that_of_the_walk_without_the_reserve() {
     let memory = scattered(BACKGROUND, 1_000);

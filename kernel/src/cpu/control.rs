@@ -96,7 +96,7 @@ pub(crate) fn page_table_root() -> u64 {
 ///
 /// # Safety
 ///
-/// They map the kernel as the previous ones do.
+/// The new page tables map the kernel as the previous ones do.
 #[inline(always)]
 pub(crate) unsafe fn load_page_table_root(root: u64) {
     // SAFETY: by the contract of this function.

@@ -104,7 +104,8 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// A file in which page n begins with `content(n)`. The caller owns the memory of its words.
+    /// A file in which page n begins with `content(n)`. `cache` and `disk` have a word for each
+    /// page.
     pub(crate) fn new(
         cache: &'static [AtomicU64],
         disk: &'static [AtomicU64],

@@ -1,8 +1,9 @@
 //! `global`: one allocator in a static for the whole kernel, [`Global`], over a part of the machine's memory.
 //!
-//! Every CPU allocates, writes, verifies and frees bursts of frames, while the handler of its timer allocates and frees
-//! frames of the same static. With `icount` also: instructions of a pair of allocation and free by the token of the
-//! first CPU, and by the static, with and without interrupts masked around each call.
+//! Every CPU allocates, writes, verifies and frees bursts of frames, while the handler of its timer
+//! allocates and frees frames of the same static. With `icount`, the workload also counts the
+//! instructions of an allocation plus a free: through the token of the first CPU, through the
+//! static, and through the static with interrupts masked around each call.
 
 #![allow(unsafe_code)]
 
@@ -68,7 +69,9 @@ static WRONG: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     options.takes(&["interrupts"]);
     let interrupts = options.number("interrupts", 200);
-    // A handler may interrupt code that waits for a lock.
+    // Timer handlers allocate here. A CPU that waits for a lock with interrupts masked normally
+    // takes interrupts while it waits. A handler would then wait for the lock that the interrupted
+    // code is about to get.
     wait::stay_masked();
     initialise(report, options.counts_instructions());
     let before = Before::now();
@@ -98,8 +101,9 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
     before.conclude("global", report, &[contents, balance])
 }
 
-/// Initialises the static with memory that the machine's own memory never gets back. If `counts`, counts instructions
-/// here: the token of the first CPU can be claimed for the comparison only before the static claims it.
+/// Takes 64 MiB from the kernel's main allocator for good, and initialises the static with them. If
+/// `counts`, counts instructions here: the token of the first CPU can be claimed for the comparison
+/// only before the static claims it.
 fn initialise(report: &mut Report, counts: bool) {
     let early = GLOBAL.alloc(PAGE).is_err();
     let wanted = Contiguous::new(FRAMES, MigrateType::Unmovable).aligned(Order::PAGEBLOCK);
@@ -155,6 +159,7 @@ fn count(report: &mut Report) {
 fn pairs(mut pair: impl FnMut()) -> u64 {
     // One loop, so that the pair is inlined into it.
     let counted = (0..2).map(|_| repeated(&mut pair)).last().unwrap_or(0);
+    // The instructions of an empty loop are subtracted.
     counted.saturating_sub(repeated(|| use_up(0)))
 }
 
@@ -200,6 +205,8 @@ fn work(cpu: &Cpu, interrupts: u64) {
         burst(handler);
     }
     handler.runs.store(false, Ordering::Relaxed);
+    // The first pass frees the kept frames, but fills the empty slots. The second pass frees the
+    // frames in these.
     handler.kept.iter().for_each(exchange);
     let kept = handler.kept.iter().filter(|kept| kept.load(Ordering::Relaxed) != 0);
     kept.for_each(exchange);

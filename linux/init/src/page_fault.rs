@@ -49,7 +49,8 @@ pub(crate) fn run(words: &Words) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// One round. Returns the instructions of faults and of the unmapping, measured between barriers.
+/// One round. Returns the instructions of faults and of the unmapping, measured between barriers:
+/// under QEMU's `-icount`, the time stamp counter counts instructions.
 fn burst(pages: usize, meeting: &Meeting, counts: bool) -> (u64, u64) {
     meeting.meet();
     let at = team::map(pages * PAGE, libc::MAP_PRIVATE, -1).expect("there is enough memory");

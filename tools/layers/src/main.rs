@@ -2,10 +2,10 @@
 //! the modules. A module may name only modules before itself in [`LAYERS`]. So there are no cycles
 //! between modules, nor between files of different modules.
 //!
-//! If module A names module B, there is an *arrow* from A to B. If module B re-exports an item of
-//! module C, a path through B is an arrow to B. If the root of the crate re-exports an item of C, a
-//! path through the root is an arrow to C. If a method of a type of module B is defined in module
-//! C, a call of the method is an arrow to C. Test code may name any module.
+//! There is an *arrow* from each module to every module that its paths name, even if the named
+//! module only re-exports the item. There are two exceptions: a path through the root of the crate
+//! counts for the module that defines the item, and a call of a method counts for the module with
+//! the `impl`. Test code may name any module.
 //!
 //! A page of documentation contains a picture of the modules between two marks. The command fails
 //! if that picture differs from the sources. With `--update`, it writes the picture into the page.
@@ -78,8 +78,8 @@ fn check(sources: &Path, page: &Path, update: bool) -> Result<String, String> {
     let graph = graph(&arrows)?;
     let problems = upward(&arrows);
     if !problems.is_empty() {
-        let advice = "Move the item that the lower module uses into a lower module, or let the lower module define a \
-                      trait.\n";
+        let advice = "Move the used item down, to or below the module that uses it; or define a trait in the lower \
+                      module and implement it in the upper one.\n";
         return Err(list(&graph) + &problems + advice);
     }
     overview::check_or_write(&overview::draw(&graph, sources)?, page, update)?;

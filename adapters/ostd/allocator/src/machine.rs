@@ -84,7 +84,7 @@ unsafe impl Platform for Machine {
 
     #[cfg(feature = "reclaim")]
     fn relief(&self) -> &dyn framewright::platform::Relief {
-        &crate::reclaim::OfOwner
+        &crate::reclaim::OwnerRelief
     }
 
     fn corruption(&self, report: &Corruption) {

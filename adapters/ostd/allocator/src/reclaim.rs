@@ -1,9 +1,10 @@
 //! Reclaim: when memory runs short, the library evicts pages of the kernel's page cache.
 //!
-//! The kernel names the owner of its pages once ([`set_owner`]), and adds each page of the cache to the LRU lists
-//! ([`framewright::Memory::lru`]). OSTD's counts of references decide whether a page is in use: a page is evicted only
-//! if the owner has its last reference. Pages are reclaimed by requests that find too little memory. The owner must
-//! not hold a lock that it takes in these calls while it allocates.
+//! The kernel names the owner of its pages once ([`set_owner`]), and adds each page of the cache to
+//! the LRU lists ([`framewright::Memory::lru`]). OSTD's counts of references decide whether a page
+//! is in use: a page is evicted only if the owner has its last reference. Pages are reclaimed by
+//! requests that find too little memory. So while the owner allocates, it must not hold any lock
+//! that its methods ([`Owner::lock`] and the others) take.
 
 use alloc::sync::Arc;
 use core::mem;
@@ -79,9 +80,9 @@ fn with_reclaim<R>(work: impl FnOnce(Reclaim<'_, 'static, Machine>) -> R) -> Opt
 }
 
 /// Reclaim as the allocator calls it.
-pub(crate) struct OfOwner;
+pub(crate) struct OwnerRelief;
 
-impl Relief for OfOwner {
+impl Relief for OwnerRelief {
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         with_reclaim(|reclaim| reclaim.direct(need, frames)).unwrap_or(0)
     }

@@ -79,8 +79,8 @@ fn refuse_too_small(
     let ample = work.ample_frames(spec.cpus);
     let [needed, usable, frames, ample] = [needed, usable, spec.frames, ample].map(mib);
     Err(Error::input(format_args!(
-        "{} CPUs hold up to {needed} MiB and {usable} MiB of {frames} MiB may be used; choose at least \
-         {ample} MiB, or fewer CPUs",
+        "{} CPUs hold up to {needed} MiB, but only {usable} of {frames} MiB may be used: the rest is below the high \
+         watermark; choose at least {ample} MiB of memory, or fewer CPUs",
         spec.cpus
     )))
 }

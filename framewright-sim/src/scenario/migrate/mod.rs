@@ -10,7 +10,7 @@
 //! end no store is lost, no page is claimed, no pageblock is isolated, no frame is missing, and a
 //! page whose write failed is dirty.
 //!
-//! Counts of the events in 2000 random schedules from seed 0, without a bug:
+//! Counts of the events in 2000 random schedules from seed 0, without a bug (-: cannot happen):
 //!
 //! | event                                      | claim | unmap | flush | copy | remap | undo | release |
 //! |--------------------------------------------|------:|------:|------:|-----:|------:|-----:|--------:|
@@ -141,8 +141,8 @@ fn run_with(
         Some((nth, failure)) => mover.with_failure(nth, failure),
         None => mover,
     };
-    // Each page is refused late, together with the other one and alone: this undoes and releases
-    // migrations.
+    // Before the remapping, the owner refuses each page twice: once together with the other page,
+    // and once alone. So migrations are undone and released.
     let late_refusals = if event.is_some() { 2 * PAGES } else { 0 };
     let owner = Rc::new(Owner::new(machine, mover, &process, bug, late_refusals));
     let platform = Simulated::new(machine, Settings::default()).with_frames(owner.clone());

@@ -1,8 +1,9 @@
 //! Relief: reclaim and compaction as hooks of the embedder, which the allocator calls when memory runs short.
 //!
-//! The slow path of allocations decides *when* a hook is called, and the embedder's [`Relief`] decides *how* memory is
-//! freed. The hooks wake background reclaim, reclaim, compact, and at the end decide whether an unserved request tries
-//! again or fails. Every method has a default that does nothing, so an embedder without reclaim defines none of them.
+//! The slow path of allocations decides *when* a hook is called, and the embedder's [`Relief`]
+//! decides *how* memory is freed. There are hooks to wake background reclaim, to reclaim, to
+//! compact, and as a last resort to decide whether an unserved request tries again or fails. Every
+//! method has a default that does nothing, so an embedder without reclaim defines none of them.
 //!
 //! All methods are called without any lock of the library, on the CPU that needs memory, while
 //! that CPU's token is in use. The methods may allocate and free: with the tokens of other CPUs, or with
@@ -108,9 +109,11 @@ pub trait Relief {
     }
 
     /// Frees about `frames` frames that the request could use, before it returns. Returns the
-    /// number of freed frames. If compaction is to form the block, `frames` is less than the size
-    /// of the block. Then it is enough that compaction has free frames to move pages to. If it has
-    /// them, return at least 1, because 0 means no progress.
+    /// number of freed frames; 0 means no progress.
+    ///
+    /// If compaction is to form the block, `frames` may be less than the size of the block:
+    /// compaction only needs free frames to move pages to. If there are enough of them already,
+    /// free nothing and return 1.
     ///
     /// Must not [start I/O](Request::may_io) or [call into file systems](Request::may_fs) if the request
     /// cannot.
@@ -126,10 +129,10 @@ pub trait Relief {
         None
     }
 
-    /// Waits until [`Pause::is_over`], but no longer than [`Pause::at_most`]. Called by direct and background
-    /// reclaim with no page locked or isolated. The default does not wait. The bounds of reclaim do not
-    /// depend on the wait, but a pause that ends before its condition is met is counted
-    /// ([`Throttle::expired`]).
+    /// Waits until [`Pause::is_over`], but no longer than [`Pause::at_most`]. Called by direct and
+    /// background reclaim with no page locked or isolated. The default does not wait. Reclaim ends
+    /// after the same number of rounds whether the pause waits or not, but a pause that ends before
+    /// its condition is met is counted ([`Throttle::expired`]).
     ///
     /// To lose no wake-up, put the CPU or thread on the wait queue that [`Relief::resume`] wakes, *then*
     /// check `is_over` once more, then wait; check again after each wake-up. The condition must be able to
