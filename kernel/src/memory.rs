@@ -183,8 +183,9 @@ pub(crate) fn claim_token() {
     unsafe { *TOKENS.0[me.index()].get() = Some(token) };
 }
 
-/// Runs `f` with the token of the CPU that this runs on. Neither interrupt handlers nor `f` may
-/// call this, so `f` must not cause page faults, and must not let another thread run on this CPU.
+/// Runs `f` with the token of the CPU that this runs on. Interrupt handlers and `f` must not call
+/// this function. So `f` must not cause page faults, and must not let another thread run on this
+/// CPU.
 #[inline(always)]
 pub(crate) fn with_token<R>(f: impl FnOnce(&mut Token) -> R) -> R {
     let cpu = this_cpu();

@@ -35,7 +35,7 @@ counters! {
     migrate_scanned,
     /// Pages that the free scanner examined.
     free_scanned,
-    /// Those of these pages that background compaction examined.
+    /// Pages that these scanners examined in background compaction.
     daemon_migrate_scanned,
     daemon_free_scanned,
     /// Pages that compaction isolated.

@@ -90,7 +90,7 @@ impl TraceReader {
     /// Opens a recording, plain or zstd, independent of its name.
     ///
     /// # Errors
-    /// The file cannot be read, is empty, or is neither text nor zstd.
+    /// The file cannot be read, is empty, or is in another format than text or zstd.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         Source::open(path).map(Self::new)
     }

@@ -145,9 +145,8 @@ fn first_fallback<M: Machine>(
         .find_map(|theirs| Some((pages.first(pages.free_list(order, theirs))?, theirs)))
 }
 
-/// The blocks of a pageblock in address order, with their marks. A frame with [`Mark::Tail`]
-/// outside of these blocks belongs to a block that is on its way between the lists, and counts as a
-/// block of one frame.
+/// The blocks of a pageblock in address order, with their marks. A frame with [`Mark::Tail`] that
+/// no block contains is on its way between the lists, and counts as a block of one frame.
 fn blocks<M: Machine>(
     pages: &Pages<M>,
     start: u32,

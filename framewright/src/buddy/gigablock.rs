@@ -3,8 +3,8 @@
 //!
 //! The map of a gigablock has a bit for each wholly free pageblock, as the map of a pageblock has
 //! for each free frame. Blocks of orders 10 to 18 are aligned groups of such bits. Only pageblocks
-//! of requestable types are in the map of free pageblocks. These merge whatever their types are, so
-//! two free buddies of equal order are always one block.
+//! of requestable types are in the map of free pageblocks. These merge even if their types differ,
+//! so two free buddies of equal order are always one block.
 //!
 //! Allocated blocks of orders from 9 up are recorded only here (see [`folded`](super::folded)): one
 //! bit says that a pageblock belongs to such a block, another that it continues the block of the

@@ -22,8 +22,8 @@ pub(super) const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;
 pub(crate) struct TargetFilter {
     /// Pageblocks with fewer free frames than this.
     pub(crate) free_below: u16,
-    /// Also pageblocks with frames that were not requested as movable, however empty they are,
-    /// because most of them will not become wholly free anyway.
+    /// Also all pageblocks with frames that were not requested as movable, even nearly empty ones:
+    /// most of these will not become wholly free anyway.
     pub(crate) with_unmovable: bool,
 }
 

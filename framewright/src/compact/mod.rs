@@ -10,7 +10,7 @@
 //! allocated frames by movability. Lists sort pageblocks by fullness; these lists are the index.
 //! The emptiest movable pageblock is isolated, its pages move into the fullest pageblocks, and the
 //! formed block is captured for the request before any other request can take the block. Pages also
-//! move into pageblocks with unmovable frames, even if these pageblocks are nearly empty: they will
+//! move into pageblocks with unmovable frames, even if these are nearly empty: most of them will
 //! not become free anyway. The method reads a few headers, and the map of the one pageblock that is
 //! emptied. It empties movable pageblocks only. A request for memory that is not movable claims a
 //! whole emptied pageblock.

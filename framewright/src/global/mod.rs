@@ -1,9 +1,10 @@
 //! One allocator for a whole kernel, in a `static`.
 //!
-//! A constant expression creates a [`Global`], and one call [initialises](Global::init) it. It contains the tokens of
-//! the CPUs: each is claimed when its CPU allocates or frees for the first time. So an embedder needs neither statics
-//! of its own for tokens nor `unsafe` code, except two traits that describe its machine: [`Pinning`] (the CPU of the
-//! caller) and [`Mapped`] (the addresses of frames).
+//! A constant expression creates a [`Global`], and one call [initialises](Global::init) it. It
+//! contains the tokens of the CPUs: each is claimed when its CPU allocates or frees for the first
+//! time. So an embedder needs no statics of its own for tokens, and `unsafe` code only to implement
+//! two traits that describe its machine: [`Pinning`] (the CPU of the caller) and [`Mapped`] (the
+//! addresses of frames).
 //!
 //! Only one caller uses a token at a time. Pinning excludes other threads. The token may be in use
 //! when an interrupt handler runs, when the library calls a hook of the embedder, or when a thread

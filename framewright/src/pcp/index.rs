@@ -16,10 +16,12 @@ const EMPTYING_LISTS: u8 = SMALL_LISTS;
 /// The first list of pageblocks.
 const PAGEBLOCK_LISTS: u8 = EMPTYING_LISTS + SMALL_ORDERS + 1;
 
-/// A list of a CPU. The lists are numbered in this order: blocks of orders 0 to 3 by mobility, with
-/// the number 3 x order + type; blocks of orders 0 to 3 in pageblocks that are
-/// [emptying](crate::buddy::EMPTYING), whatever their type, from which no request is served;
-/// unmovable and reclaimable pageblocks; movable pageblocks.
+/// A list of a CPU. The lists are numbered in this order:
+/// * blocks of orders 0 to 3 by mobility, with the number 3 x order + type;
+/// * blocks of orders 0 to 3 in [emptying](crate::buddy::EMPTYING) pageblocks of all types; these
+///   lists serve no request;
+/// * unmovable and reclaimable pageblocks;
+/// * movable pageblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(crate) struct ListIndex(u8);

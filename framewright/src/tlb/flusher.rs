@@ -251,7 +251,8 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         others
     }
 
-    /// Posts requests to other CPUs, and interrupts those that no other CPU is about to interrupt.
+    /// Posts requests to other CPUs, and interrupts these CPUs, except where another sender is
+    /// about to do so.
     fn ask(&self, others: &CpuMask, scope: Scope) {
         let post =
             |cpu: &CpuId| self.tlb.cpu(*cpu).is_some_and(|state| state.post(self.platform, scope));

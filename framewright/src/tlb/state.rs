@@ -103,7 +103,7 @@ impl<'m, P: Platform> Tlb<'m, P> {
         cpus.iter().filter(not_flushed).collect()
     }
 
-    /// Those of `cpus` that can use their cached entries.
+    /// Those of `cpus` that are not lazy, and so may use their cached entries.
     pub(super) fn not_lazy(&self, shootdown: &dyn Shootdown, cpus: &CpuMask) -> CpuMask {
         // A CPU that stops being lazy after this check compares generations that were advanced
         // before.

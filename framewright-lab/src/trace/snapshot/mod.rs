@@ -198,7 +198,7 @@ impl Snapshot {
         self.sum(Zone::held_by_cpus)
     }
 
-    /// Frames in use: managed, neither free nor on a CPU's list.
+    /// Frames in use: managed frames that are not free, and on no CPU's list.
     #[must_use]
     pub fn in_use(&self) -> u64 {
         self.managed() - self.free() - self.held_by_cpus()
@@ -241,7 +241,7 @@ impl Zone {
 /// `NAME.zst` or `NAME`. `which` is `before` or `after`.
 ///
 /// # Errors
-/// The name exists, but is neither a regular file nor a link to one.
+/// The name exists, but is no regular file and no link to one.
 pub fn beside(recording: &Path, which: &str) -> Result<Option<PathBuf>, TraceError> {
     let mut stem = recording.to_path_buf();
     while let Some(name) = stem.file_name() {

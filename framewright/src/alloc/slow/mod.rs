@@ -273,7 +273,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     fn report_missing_huge_page(&self) {
         let request = self.need.request;
         let asks = request.order() == Order::PAGEBLOCK && request.may_wake();
-        // Without background reclaim the reserve would neither be filled nor released. If
+        // Without background reclaim, nothing would fill or release the reserve. If
         // compaction cannot form a pageblock from the present free frames, more free frames do not
         // help.
         let zone = self.preferred.zone;
