@@ -37,6 +37,17 @@ pub enum PageSize {
 }
 
 /// Builds a [`HostMachine`]: the methods set its properties, and [`HostBuilder::build`] creates it.
+///
+/// # Example
+///
+/// ```
+/// use framewright_host::{Backing, HostMachine};
+///
+/// // 16 GiB of frames without memory behind them: for measuring the allocator alone.
+/// let machine = HostMachine::builder().frames(4 << 20).cpus(8).backing(Backing::MetadataOnly).build()?;
+/// assert_eq!((machine.frames().frames(), machine.cpus()), (4 << 20, 8));
+/// # Ok::<(), framewright_host::HostError>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until build() is called"]
 pub struct HostBuilder {

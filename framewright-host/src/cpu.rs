@@ -68,8 +68,19 @@ impl Cpus {
     }
 }
 
-/// This thread is a CPU of the machine until this value is dropped. The value cannot leave its
-/// thread:
+/// This thread is a CPU of the machine until this value is dropped.
+///
+/// ```
+/// use framewright_host::HostMachine;
+///
+/// let machine = HostMachine::builder().frames(512).cpus(2).build()?;
+/// let me = machine.register()?;
+/// println!("this thread is CPU {}", me.id().index());
+/// drop(me); // another thread can be that CPU now
+/// # Ok::<(), framewright_host::HostError>(())
+/// ```
+///
+/// The value cannot leave its thread:
 ///
 /// ```compile_fail,E0277
 /// # let machine = framewright_host::HostMachine::builder().frames(512).build().unwrap();

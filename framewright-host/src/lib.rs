@@ -48,6 +48,7 @@
 
 #![deny(unsafe_code)]
 #![cfg_attr(doctest, doc = include_str!("../../README.md"))]
+#![cfg_attr(doctest, doc = include_str!("../../docs/threads.md"))]
 
 mod builder;
 mod cpu;

@@ -34,6 +34,26 @@ impl MachineId {
 }
 
 /// A machine made of this process: its threads as CPUs, a mapping as memory.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{Config, Layout, Memory, MigrateType, Order, Request};
+/// use framewright_host::{HostMachine, Metadata};
+///
+/// let machine = HostMachine::builder().frames(8192).cpus(2).build()?;
+/// let map = [machine.frames().into()];
+/// let config = Config::new(&map, machine.cpus());
+/// let mut metadata = Metadata::for_layout(&Layout::new::<HostMachine>(&config)?)?;
+/// let memory = Memory::new(machine, &config, metadata.as_mut())?;
+///
+/// let me = memory.platform().register()?; // this thread is a CPU
+/// let mut cpu = memory.cpu(me.id())?;
+/// let page = cpu.alloc(Request::new(Order::ZERO, MigrateType::Movable).zeroed())?;
+/// assert!(memory.platform().is_zero(&page));
+/// cpu.free(page).expect("of this memory");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct HostMachine {
     id: MachineId,
     frames: Frames,

@@ -12,6 +12,20 @@ use crate::{
 
 /// A buffer for the metadata of a [`framewright::Memory`]: aligned to 2 MiB, zeroed, and unmapped
 /// when dropped. It must outlive the memory that borrows it.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{Config, Layout};
+/// use framewright_host::{HostMachine, Metadata};
+///
+/// let machine = HostMachine::builder().frames(8192).cpus(1).build()?;
+/// let map = [machine.frames().into()];
+/// let layout = Layout::new::<HostMachine>(&Config::new(&map, 1))?;
+/// let mut metadata = Metadata::for_layout(&layout)?;
+/// assert_eq!(metadata.as_mut().len(), layout.bytes());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Metadata {
     mapping: Mapping,
     bytes: usize,

@@ -53,6 +53,47 @@ impl<R> RunOutcome<R> {
 }
 
 /// The state that the threads of a run share.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{Config, Layout, Memory, SideTables};
+/// use framewright_host::{Backing, HostMachine, Metadata, paging::{PageCache, Pager, Store}};
+/// # use std::{io, sync::Mutex};
+/// # struct Disk(Mutex<Vec<u8>>);
+/// # impl Store for Disk {
+/// #     fn read(&self, page: u32, into: &mut [u8]) -> io::Result<()> {
+/// #         into.copy_from_slice(&self.0.lock().unwrap()[page as usize * 4096..][..into.len()]);
+/// #         Ok(())
+/// #     }
+/// #     fn write(&self, page: u32, from: &[u8]) -> io::Result<()> {
+/// #         self.0.lock().unwrap()[page as usize * 4096..][..from.len()].copy_from_slice(from);
+/// #         Ok(())
+/// #     }
+/// # }
+///
+/// // 8 MiB of frames, and a file of 16 MiB. The second CPU is for background reclaim.
+/// let machine = HostMachine::builder().frames(2048).cpus(2).backing(Backing::MetadataOnly).build()?;
+/// let map = [machine.frames().into()];
+/// let config = Config::new(&map, 2).with_side_tables(SideTables::default().with_lru());
+/// let mut cache = PageCache::new(&machine)?;
+/// let disk = Disk(Mutex::new(vec![1; 16 << 20])); // a `Store`
+/// let file = cache.add(Box::new(disk), 4096, 8)?;
+/// let mut metadata = Metadata::for_layout(&Layout::new::<HostMachine>(&config)?)?;
+/// let memory = Memory::new(machine, &config, metadata.as_mut())?;
+///
+/// let outcome = Pager::run(&memory, &cache, |pager| {
+///     let me = pager.register()?;
+///     let mut cpu = pager.cpu(&me)?;
+///     for page in 0..4096 {
+///         assert_eq!(cpu.read(file, page)?.word(0), 0x0101_0101_0101_0101);
+///     }
+///     cpu.write(file, 7)?.fill(2);
+///     cpu.sync(file)
+/// })?;
+/// outcome.written()??; // no page is dirty
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Pager<'p, 'm> {
     pub(super) memory: &'p Memory<'m, HostMachine>,
     pub(super) cache: &'p PageCache,

@@ -18,6 +18,27 @@ use crate::{
 ///
 /// There is one token per CPU ([`Memory::cpu`](crate::Memory::cpu)), the token stays on its thread, and its methods
 /// take `&mut self`. So only one caller uses the lists at a time. Dropping the token returns the right.
+///
+/// # Example
+///
+/// ```
+/// # use framewright::{Config, FrameRange, Pfn};
+/// use framewright::{CpuId, MigrateType, Order, Request};
+///
+/// # use framewright_fakes::{FakePlatform, leaked};
+/// # let map = [FrameRange::new(Pfn::new(0), Pfn::new(8192)).unwrap().into()];
+/// # let memory = leaked(FakePlatform::default(), &Config::new(&map, 1));
+/// let mut cpu = memory.cpu(CpuId::new(0))?;
+/// assert!(memory.cpu(CpuId::new(0)).is_err(), "the CPU has a token");
+///
+/// let mut pages = [const { None }; 64];
+/// let request = Request::new(Order::ZERO, MigrateType::Movable);
+/// assert_eq!(cpu.alloc_bulk(request, &mut pages), 64);
+/// cpu.free_bulk(&mut pages);
+/// cpu.drain(); // the frames on the lists of this CPU return to the zone
+/// assert_eq!(memory.free(), 8192);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct CpuToken<'a, 'm, P: Platform> {
     claim: Claim<'a, 'm, P>,
     state: &'a dyn SlowPathState,

@@ -79,6 +79,33 @@ const BUSY: u8 = 1;
 const READY: u8 = 2;
 
 /// A memory and its allocator for a whole kernel of at most `CPUS` CPUs, to be put into a `static`.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{
+///     Config, FrameRange, Global, MigrateType, Order, Request,
+///     global::{GlobalError, OneCpu},
+/// };
+///
+/// static MEMORY: Global<OneCpu, 1> = Global::new();
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let page = Request::new(Order::ZERO, MigrateType::Movable);
+/// assert!(matches!(MEMORY.alloc(page), Err(GlobalError::NotInitialised)));
+///
+/// # let ram = vec![0u8; 8 << 20].leak();
+/// # let start = ram.as_mut_ptr().expose_provenance() as u64;
+/// # let end = start + ram.len() as u64;
+/// let map = [FrameRange::inside(start, end).expect("whole frames").into()];
+/// // SAFETY: this memory is mapped at its own address, and one CPU uses the static.
+/// let machine = unsafe { OneCpu::new(0, |report| panic!("{report}")) };
+/// MEMORY.init_in_map(machine, &Config::new(&map, 1))?; // the metadata is in the memory of the map
+/// let block = MEMORY.alloc(page)?;
+/// MEMORY.free(block).expect("of this memory");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Global<P: Pinning + 'static, const CPUS: usize> {
     state: StaticU8,
     memory: UnsafeCell<MaybeUninit<Memory<'static, P>>>,

@@ -10,6 +10,24 @@ use crate::{
 /// A machine with one CPU whose memory is mapped at one offset, for new kernels.
 ///
 /// Its clock does not advance, which suffices if nothing is reclaimed. A value serves one memory, and cannot be copied.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{Config, FrameRange, Layout, Memory, Pfn, global::{Mapped, OneCpu}};
+///
+/// # let mut ram = vec![0u64; 1 << 20];
+/// # let address = ram.as_mut_ptr().expose_provenance().next_multiple_of(4096);
+/// // Frame 0 is at `address`, and 1024 frames follow.
+/// let map = [FrameRange::new(Pfn::new(0), Pfn::new(1024)).unwrap().into()];
+/// let config = Config::new(&map, 1);
+/// # let mut metadata = framewright_fakes::Metadata::new(Layout::new::<OneCpu>(&config)?.bytes());
+/// // SAFETY: the frames are mapped there, one CPU uses the memory, and no interrupt handler does.
+/// let machine = unsafe { OneCpu::new(address, |report| panic!("{report}")) };
+/// let memory = Memory::new(machine, &config, metadata.as_mut())?;
+/// assert_eq!(memory.platform().address(Pfn::new(1)).addr(), address + 4096);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct OneCpu {
     /// The address at which physical address 0 is mapped.

@@ -33,6 +33,21 @@ pub enum Presence {
 }
 
 /// A range of memory, as firmware reports it.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{FrameRange, MemoryRange, NodeId, ZoneKind};
+///
+/// // The first GiB, and 4 GiB from 16 GiB on, where memory may be plugged in later.
+/// let gib = |start: u64, end: u64| FrameRange::inside(start << 30, end << 30).expect("whole frames");
+/// let node = NodeId::new(0).expect("below the limit");
+/// let map = [
+///     MemoryRange::new(gib(0, 1), node, ZoneKind::Dma32),
+///     MemoryRange::new(gib(16, 20), node, ZoneKind::Movable).absent(),
+/// ];
+/// assert_eq!(map[1].frames.frames(), 4 << 18);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct MemoryRange {
     /// The frames of the range.
@@ -92,6 +107,21 @@ impl From<FrameRange> for MemoryRange {
 }
 
 /// The configuration of a memory.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{Config, FrameRange, Pfn, SideTables, Tuning};
+///
+/// let map = [FrameRange::new(Pfn::new(0), Pfn::new(1 << 18)).unwrap().into()];
+/// let mut tuning = Tuning::default();
+/// tuning.set("pcp.batch", "31")?;
+/// let config = Config::new(&map, 4)
+///     .with_tuning(tuning)
+///     .with_side_tables(SideTables::default().with_lru()); // for reclaim
+/// assert_eq!(config.cpus, 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Config<'c> {

@@ -26,6 +26,20 @@ use crate::{
 pub(super) use parts::carve;
 
 /// The metadata that a configuration needs on a platform.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{Config, FrameRange, Layout, Pfn};
+/// # use framewright_fakes::FakePlatform as Machine;
+///
+/// let map = [FrameRange::new(Pfn::new(0), Pfn::new(1 << 20)).unwrap().into()];
+/// let layout = Layout::new::<Machine>(&Config::new(&map, 4))?;
+/// println!("{} bytes, aligned to {}", layout.bytes(), layout.align());
+/// println!("{layout}"); // the size of each part
+/// assert!(layout.bytes_per_frame() < 0.5, "without the lists of CPUs");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     managed: u64,

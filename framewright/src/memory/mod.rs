@@ -49,6 +49,30 @@ pub use side_tables::SideTables;
 
 /// Physical memory and its manager: zones, per-CPU lists, and the states of reclaim, compaction and
 /// TLB flushes.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{Config, CpuId, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request};
+/// # use framewright_fakes::{FakePlatform, Metadata};
+///
+/// let map = [FrameRange::new(Pfn::new(0), Pfn::new(8192)).unwrap().into()];
+/// let config = Config::new(&map, 1);
+/// let layout = Layout::new::<FakePlatform>(&config)?;
+/// # let mut buffer = Metadata::new(layout.bytes());
+/// # let metadata = buffer.as_mut();
+/// // `metadata` has the size and the alignment of the layout, and outlives the memory.
+/// let memory: Memory<'_, FakePlatform> = Memory::new(FakePlatform::default(), &config, metadata)?;
+///
+/// let mut cpu = memory.cpu(CpuId::new(0))?;
+/// let block = cpu.alloc(Request::new(Order::ZERO, MigrateType::Movable))?;
+/// cpu.free(block).expect("a block of this memory");
+/// drop(cpu);
+/// memory.drain_all();
+/// assert_eq!(memory.free(), memory.managed());
+/// memory.check()?; // every frame is in exactly one place
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Memory<'m, P: Platform> {
     pub(crate) core: MemoryCore<'m, P>,
     layout: Layout,

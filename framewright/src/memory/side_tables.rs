@@ -15,6 +15,21 @@ use crate::{
 };
 
 /// The side tables of a memory.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{Config, FrameRange, Pfn, SideTables};
+/// # use framewright_fakes::{FakePlatform, leaked};
+/// use std::sync::atomic::Ordering::Relaxed;
+///
+/// let map = [FrameRange::new(Pfn::new(0), Pfn::new(8192)).unwrap().into()];
+/// let config = Config::new(&map, 1).with_side_tables(SideTables::default().with_owners());
+/// # let memory = leaked(FakePlatform::default(), &config);
+/// let owner = memory.frame_owner(Pfn::new(7)).expect("the table exists");
+/// owner.store(42, Relaxed);
+/// assert!(memory.frame_flags(Pfn::new(7)).is_none(), "no such table was requested");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct SideTables {

@@ -347,6 +347,20 @@ impl Default for TlbTuning {
 
 /// All settings of a memory. Start with [`Tuning::default`], and change settings with [`Tuning::set`] or by assigning
 /// fields.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{Tuning, tuning::Hardening};
+///
+/// let mut tuning = Tuning::default();
+/// tuning.set("hardening", "tracked")?;
+/// assert_eq!(tuning.hardening, Hardening::Tracked);
+/// assert_eq!(tuning.get("pcp.batch")?.to_string(), "auto");
+/// let error = tuning.set("pcp.bach", "31").unwrap_err();
+/// assert!(error.to_string().contains("pcp.batch"), "{error}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Tuning {

@@ -34,6 +34,27 @@ impl MemoryTag<'_> {
 /// Free it with [`CpuToken::free`](crate::CpuToken::free). To keep it where no Rust value can live
 /// (a page-table entry, a C structure), take it apart with [`Block::into_raw`] and put it together
 /// again with [`CpuToken::adopt`](crate::CpuToken::adopt).
+///
+/// # Example
+///
+/// ```
+/// # use framewright::{Config, CpuId, FrameRange, Pfn};
+/// use framewright::{MigrateType, Order, Request};
+///
+/// # use framewright_fakes::{FakePlatform, leaked};
+/// # let map = [FrameRange::new(Pfn::new(0), Pfn::new(8192)).unwrap().into()];
+/// # let memory = leaked(FakePlatform::default(), &Config::new(&map, 1));
+/// let mut cpu = memory.cpu(CpuId::new(0))?;
+/// let block = cpu.alloc(Request::new(Order::new(3).unwrap(), MigrateType::Unmovable))?;
+/// println!("{} frames from {}", block.order().frames(), block.pfn());
+///
+/// // A page-table entry can store only numbers.
+/// let (pfn, order) = block.into_raw();
+/// // SAFETY: the numbers are those of a block that nothing else owns or has freed.
+/// let block = unsafe { cpu.adopt(pfn, order) }.expect("frames of this memory");
+/// cpu.free(block).expect("of this memory");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "a block that is dropped without being freed is leaked"]
 #[derive(PartialEq, Eq)]
 pub struct Block<'m> {

@@ -3,6 +3,24 @@
 use super::{FrameRange, MigrateType, NodeId, NodeMask, Order, Request, ZoneKind};
 
 /// A request for contiguous memory.
+///
+/// # Example
+///
+/// ```
+/// # use framewright::Config;
+/// use framewright::{Contiguous, FrameRange, MigrateType, Order, Pfn};
+///
+/// # use framewright_fakes::{FakePlatform, leaked};
+/// # let map = [FrameRange::new(Pfn::new(0), Pfn::new(8192)).unwrap().into()];
+/// # let memory = leaked(FakePlatform::default(), &Config::new(&map, 1));
+/// // A buffer of 1000 frames for a device that can access the first 16 MiB.
+/// let low = FrameRange::new(Pfn::new(0), Pfn::new(4096)).unwrap();
+/// let wanted = Contiguous::new(1000, MigrateType::Unmovable).aligned(Order::new(4).unwrap()).within(low);
+/// let buffer = memory.alloc_contiguous(&wanted)?;
+/// assert!(buffer.range().frames() == 1000 && buffer.range().end() <= low.end());
+/// memory.free_extent(buffer).expect("of this memory");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contiguous {
     frames: u64,

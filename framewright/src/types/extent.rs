@@ -11,6 +11,24 @@ use super::{Block, FrameRange, MemoryTag, Order, Pfn};
 /// Rust value can live, take it apart with [`Extent::into_raw`] and put it together again with
 /// [`Memory::adopt_extent`](crate::Memory::adopt_extent). Its frames are not blocks and cannot be freed as blocks,
 /// unless [`Memory::split_extent`](crate::Memory::split_extent) makes them blocks. Forgetting it leaks the frames.
+///
+/// # Example
+///
+/// ```
+/// # use framewright::{Config, FrameRange, Pfn};
+/// use framewright::{Contiguous, MigrateType};
+///
+/// # use framewright_fakes::{FakePlatform, leaked};
+/// # let map = [FrameRange::new(Pfn::new(0), Pfn::new(8192)).unwrap().into()];
+/// # let memory = leaked(FakePlatform::default(), &Config::new(&map, 1));
+/// let run = memory.alloc_contiguous(&Contiguous::new(3000, MigrateType::Movable))?;
+/// let middle = run.range().start().offset(1000);
+/// let (first, rest) = run.split_at(middle).expect("both parts have frames");
+/// memory.free_extent(first).expect("of this memory");
+/// assert_eq!(rest.range().frames(), 2000);
+/// memory.free_extent(rest).expect("of this memory");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the frames stay allocated until the extent is freed"]
 #[derive(PartialEq, Eq)]
 pub struct Extent<'m> {

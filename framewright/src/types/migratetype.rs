@@ -5,6 +5,18 @@ use core::fmt;
 /// The mobility of the contents of a block. Blocks of one type share pageblocks.
 ///
 /// The numbers are those of Linux without CMA, because they appear in traces.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{MigrateType, Order, Request};
+///
+/// let page_of_a_program = Request::new(Order::ZERO, MigrateType::Movable);
+/// let page_table = Request::new(Order::ZERO, MigrateType::Unmovable).zeroed();
+/// let cached_inode = Request::new(Order::ZERO, MigrateType::Reclaimable);
+/// # let _ = (page_of_a_program, page_table, cached_inode);
+/// assert_eq!(MigrateType::from_number(2), Some(MigrateType::Reclaimable));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum MigrateType {

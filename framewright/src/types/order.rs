@@ -7,6 +7,18 @@ use super::PAGEBLOCK_ORDER;
 /// The size of a block: 2^order frames.
 ///
 /// Orders range from 0 (one frame) to [`Order::MAX`] (1 GiB); [`Order::PAGEBLOCK`] is 2 MiB.
+///
+/// # Example
+///
+/// ```
+/// use framewright::Order;
+///
+/// let order = Order::new(3).expect("at most Order::MAX");
+/// assert_eq!(order.frames(), 8);
+/// assert_eq!(Order::holding(9), Order::new(4), "the smallest block with nine frames");
+/// assert_eq!(Order::PAGEBLOCK.frames(), 512, "2 MiB");
+/// assert_eq!(Order::new(19), None);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Order(u8);

@@ -5,6 +5,17 @@ use core::fmt;
 use super::{FRAME_SIZE, Order};
 
 /// A page frame number: a physical address divided by [`FRAME_SIZE`](super::FRAME_SIZE).
+///
+/// # Example
+///
+/// ```
+/// use framewright::{Order, Pfn};
+///
+/// let pfn = Pfn::from_address(0x20_3000).expect("a multiple of the size of frames");
+/// assert_eq!((pfn.get(), pfn.offset(1).address()), (0x203, 0x20_4000));
+/// assert_eq!(Pfn::containing(0x20_3fff), pfn);
+/// assert_eq!(pfn.align_down(Order::PAGEBLOCK), Pfn::new(0x200));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct Pfn(u64);

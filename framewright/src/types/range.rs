@@ -5,6 +5,20 @@ use core::fmt;
 use super::{FRAME_SIZE, Pfn};
 
 /// A half-open range of frames: `start` is in it, `end` is not.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{FrameRange, Pfn};
+///
+/// // Firmware reports bytes: the whole frames within them are free.
+/// let free = FrameRange::inside(0x1_0800, 0x8_0000).expect("at least one frame");
+/// assert_eq!((free.start(), free.frames()), (Pfn::new(0x11), 0x6f));
+/// // Bytes in use: all frames that they touch.
+/// let initrd = FrameRange::covering(0x2_0001, 0x2_1001).expect("at least one byte");
+/// assert_eq!(initrd.frames(), 2);
+/// assert!(free.contains(initrd.start()) && !free.contains(free.end()));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FrameRange {
     start: Pfn,

@@ -38,6 +38,18 @@ impl fmt::Display for NodeId {
 }
 
 /// A set of nodes.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{MigrateType, NodeId, NodeMask, Order, Request};
+///
+/// let [near, far] = [0, 1].map(|number| NodeId::new(number).expect("below the limit"));
+/// let allowed = NodeMask::NONE.with(far);
+/// assert!(allowed.contains(far) && !allowed.contains(near));
+/// let page = Request::new(Order::ZERO, MigrateType::Movable).nodes(allowed);
+/// # let _ = page;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct NodeMask(u64);

@@ -141,8 +141,9 @@ impl Paint {
         (colour, percent): (&'static str, u32),
     ) {
         let path = self.0.entry((colour, percent)).or_default();
+        let [x, y, wide, high] = [x, y, wide, high].map(short);
         // Writing to a string does not fail.
-        let _ = write!(path, "M{x:.2} {y:.2}h{wide:.2}v{high:.2}h-{wide:.2}z");
+        let _ = write!(path, "M{x} {y}h{wide}v{high}h-{wide}z");
     }
 
     /// Draws all rectangles.
@@ -155,6 +156,12 @@ impl Paint {
             );
         }
     }
+}
+
+/// A number with at most two decimals, and without zeros at their end: a picture has tens of thousands of numbers.
+fn short(number: f64) -> String {
+    let digits = format!("{number:.2}");
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Styles of the three scanners of a zone: fill of a dot, colour of its edge, dashes of a frame.
@@ -218,6 +225,11 @@ mod tests {
         assert_eq!(svg.matches("r=\"1.95\"").count(), 2 * 40 + 1);
         assert_eq!(svg.matches("r=\"1.6\"").count(), 3 * 3 + 3);
         assert_eq!(svg.matches("stroke-width=\"2\"").count(), 2 * 3);
+    }
+
+    #[test]
+    fn numbers_end_without_zeros() {
+        assert_eq!([3.0, 12.5, 100.0, 0.004, 7.126].map(short), ["3", "12.5", "100", "0", "7.13"]);
     }
 
     #[test]
