@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::args::machine::simulated_machine;
 use crate::commands::{
-    fragmentation, high_alloc, hunt, large_memory, machines, micro, paging, prices, qemu, record,
-    replay, reproduce, workload,
+    completions, fragmentation, high_alloc, hunt, large_memory, machines, micro, paging, prices,
+    qemu, record, replay, reproduce, workload,
 };
 use crate::failure::{Failure, Outcome};
 
@@ -65,6 +65,9 @@ pub(crate) enum Command {
     /// Show the costs of a simulated machine that the gain of each mechanism depends on
     #[command(after_help = prices::EXAMPLES)]
     Prices(prices::PricesArgs),
+    /// Print completions for a shell, or write man pages
+    #[command(subcommand, after_help = completions::EXAMPLES)]
+    Completions(completions::Format),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -158,6 +161,7 @@ impl Command {
             Self::Tuning(args) => machines::tuning(args),
             Self::Machines(args) => machines::machines(args),
             Self::Prices(args) => prices::prices(args),
+            Self::Completions(format) => completions::completions(format),
         }
     }
 }

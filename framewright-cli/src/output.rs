@@ -4,11 +4,13 @@ use anstream::{AutoStream, ColorChoice};
 use framewright_lab::report::{
     Report, Style, Verdict, check_destination, replaces, write_json, write_text,
 };
+use signal_hook::{consts::SIGINT, iterator::Signals};
 use std::{
     io::{ErrorKind, IsTerminal, Write, stderr, stdout},
     path::{Path, PathBuf},
     process::exit,
     sync::{Mutex, MutexGuard, PoisonError},
+    thread,
 };
 
 use crate::failure::{Failure, Outcome};
@@ -126,7 +128,9 @@ static WRITING: Mutex<()> = Mutex::new(());
 pub(crate) fn install_interrupt() {
     // Without a handler Ctrl-C still ends the program, but may leave partial output. That is no
     // reason to fail.
-    let _ = ctrlc::set_handler(|| {
+    let Ok(mut signals) = Signals::new([SIGINT]) else { return };
+    thread::spawn(move || {
+        signals.forever().next();
         let _writing = hold();
         if stderr().is_terminal() {
             // Moves past the line of the progress bar.

@@ -1,5 +1,6 @@
 //! The commands, one file each (options, work, result as text), and code that all of them need.
 
+pub(crate) mod completions;
 pub(crate) mod fragmentation;
 pub(crate) mod high_alloc;
 pub(crate) mod hunt;

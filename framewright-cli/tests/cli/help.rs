@@ -25,6 +25,7 @@ const COMMANDS: &[&[&str]] = &[
     &["tuning"],
     &["machines"],
     &["prices"],
+    &["completions"],
 ];
 
 fn help(command: &[&str]) -> String {

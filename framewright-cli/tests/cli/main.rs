@@ -1,6 +1,7 @@
 //! The program as its users run it: arguments in; text, files and exit codes out.
 
 mod bad_input;
+mod completions;
 mod help;
 mod high_alloc;
 mod hunt;

@@ -19,7 +19,6 @@ use std::{
     thread::{self, JoinHandle},
     time::Duration,
 };
-use zstd::stream::write::Encoder;
 
 use super::{
     Destination,
@@ -31,10 +30,9 @@ use super::{
     page::Layout,
     text,
 };
+use crate::trace::zstd;
 
-/// Level of zstd: good compression, several times faster than the conversion to text.
-const LEVEL: i32 = 3;
-/// Approximate size of a piece for the compressor.
+/// Approximate size of the text of a zstd frame. Longer frames are not smaller in sum.
 const PIECE: usize = 256 << 10;
 /// Interval of progress reports, in events.
 const PROGRESS_EVERY: u64 = 1 << 16;
@@ -101,13 +99,12 @@ impl Capture {
             text: Vec::with_capacity(2 * PIECE),
             lines: 0,
         };
-        let mut output = Encoder::new(destination.part(), LEVEL).map_err(fail)?;
-        output.include_checksum(true).map_err(fail)?;
+        let output = destination.part();
         text::header(events, events + self.lost.total(), self.cpus, &mut writer.text);
         let mut merge = Merge::new(self.recordings, self.layout, &folder)?;
         while merge.next(|turn| writer.line(&turn))? {
             if writer.text.len() >= PIECE {
-                output.write_all(&writer.text).map_err(fail)?;
+                output.write_all(&zstd::compress(&writer.text)).map_err(fail)?;
                 writer.text.clear();
             }
             if writer.lines.is_multiple_of(PROGRESS_EVERY) {
@@ -117,9 +114,8 @@ impl Capture {
                 }
             }
         }
-        output.write_all(&writer.text).map_err(fail)?;
-        let file = output.finish().map_err(fail)?;
-        let bytes = file.metadata().map_err(fail)?.len();
+        output.write_all(&zstd::compress(&writer.text)).map_err(fail)?;
+        let bytes = output.metadata().map_err(fail)?.len();
         if progress(1.0).is_break() {
             return Err(RecordError::Aborted);
         }

@@ -8,11 +8,12 @@ use std::{
     cmp::Reverse,
     collections::BinaryHeap,
     fs::File,
-    io::{self, BufReader, Read, Seek, Write},
+    io::{self, Read, Seek, Write},
     ops::Range,
     path::Path,
 };
-use zstd::stream::{read::Decoder, write::Encoder};
+
+use lz4_flex::frame::{FrameDecoder, FrameEncoder};
 
 use super::{
     capture::CpuRecording,
@@ -20,17 +21,14 @@ use super::{
     page::{Layout, Page},
 };
 
-/// A fast level of zstd, because compression runs at the same time as the recorded work. Small
-/// spools leave more page cache to that work.
-const LEVEL: i32 = 1;
-
-/// A spool (a temporary file for the pages of a CPU) that is being written.
-pub(super) struct SpoolWriter(Encoder<'static, File>);
+/// A spool (a temporary file for the pages of a CPU) that is being written. LZ4 is fast, and compression runs at the same time as the recorded
+/// work. Small spools leave more page cache to that work.
+pub(super) struct SpoolWriter(FrameEncoder<File>);
 
 impl SpoolWriter {
     /// An empty spool in `folder`.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
-        Ok(Self(Encoder::new(tempfile::tempfile_in(folder)?, LEVEL)?))
+        Ok(Self(FrameEncoder::new(tempfile::tempfile_in(folder)?)))
     }
 
     /// Adds a page.
@@ -53,13 +51,13 @@ pub(super) struct Spool(File);
 
 impl Spool {
     /// A reader from its beginning.
-    pub(super) fn read(self) -> io::Result<SpoolReader> {
-        Ok(SpoolReader(Decoder::new(self.0)?))
+    pub(super) fn read(self) -> SpoolReader {
+        SpoolReader(FrameDecoder::new(self.0))
     }
 }
 
 /// Reads a spool page by page.
-pub(super) struct SpoolReader(Decoder<'static, BufReader<File>>);
+pub(super) struct SpoolReader(FrameDecoder<File>);
 
 impl SpoolReader {
     /// Puts the next page into `page`. Returns whether there was one.
@@ -102,11 +100,10 @@ impl<'m> Merge<'m> {
     ) -> Result<Self, RecordError> {
         let mut merge = Self { streams: Vec::new(), next: BinaryHeap::new() };
         for (index, recording) in recordings.into_iter().enumerate() {
-            let fail = |reason| RecordError::Spool { folder: folder.to_owned(), reason };
             let mut stream = Stream {
                 cpu: recording.cpu,
                 layout,
-                spool: recording.spool.read().map_err(fail)?,
+                spool: recording.spool.read(),
                 folder,
                 bytes: Vec::new(),
                 page: None,
@@ -202,7 +199,7 @@ mod tests {
             spool.push(page).unwrap();
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        let mut reader = spool.finish().unwrap().read().unwrap();
+        let mut reader = spool.finish().unwrap().read();
         let mut page = Vec::new();
         for expected in &pages {
             assert!(reader.next(&mut page).unwrap());

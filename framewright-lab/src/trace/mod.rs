@@ -14,7 +14,8 @@
 //! | `event`      | event bodies into an [`Event`]                               |
 //! | `prefix`     | the part of a line before the event: task, CPU, time, name   |
 //! | `lines`      | bytes in, whole lines out                                    |
-//! | `source`     | a file in, plain bytes out: decompression, foreign formats   |
+//! | `source`     | a file in, plain bytes out: foreign formats                  |
+//! | `zstd`       | compression and decompression                                |
 //! | `number`     | numbers and identifiers within their limits                  |
 //! | `error`      | errors and warnings, with file, line, value and reason       |
 //!
@@ -31,6 +32,7 @@ mod prefix;
 pub mod reader;
 pub mod snapshot;
 mod source;
+pub(crate) mod zstd;
 
 pub use error::{LineProblem, TraceError, Warning};
 pub use event::{Event, ExtFrag, GfpFlags};

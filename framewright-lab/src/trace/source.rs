@@ -3,12 +3,13 @@
 //! The format is recognised by content, not by name.
 
 use std::fs::{File, Metadata};
-use std::io::{self, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::error::TraceError;
+use super::zstd::{Decoder, MAGIC};
 
 /// Number of bytes at the start from which the format is recognised.
 const SNIFF: usize = 512;
@@ -22,7 +23,6 @@ const FOREIGN: &[(&[u8], &str)] = &[
     (b"\x17\x08\x44tracing", "trace-cmd's binary data: convert it with `trace-cmd report`"),
     (b"\x7fELF", "a program, not a recording"),
 ];
-const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
 /// An open recording.
 pub(super) struct Source {
@@ -56,15 +56,11 @@ impl Source {
         if let Err(reason) = recognise(&beginning) {
             return Err(TraceError::Unusable { file, reason });
         }
-        let compressed = beginning.starts_with(ZSTD);
+        let compressed = beginning.starts_with(MAGIC);
         let whole = Cursor::new(beginning).chain(input);
-        let input: Box<dyn Read + Send> = if compressed {
-            match zstd::Decoder::new(whole) {
-                Ok(decoder) => Box::new(decoder),
-                Err(source) => return Err(TraceError::Io { file, source }),
-            }
-        } else {
-            Box::new(whole)
+        let input: Box<dyn Read + Send> = match compressed {
+            true => Box::new(Decoder::new(BufReader::new(whole))),
+            false => Box::new(whole),
         };
         Ok(Self { file, input, consumed, size })
     }
@@ -143,7 +139,7 @@ fn recognise(beginning: &[u8]) -> Result<(), String> {
     }
     let text = |byte: &u8| !byte.is_ascii_control() || b"\t\r\n".contains(byte);
     match beginning.iter().position(|byte| !text(byte)) {
-        Some(at) if !beginning.starts_with(ZSTD) => {
+        Some(at) if !beginning.starts_with(MAGIC) => {
             let line = 1 + beginning[..at].iter().filter(|&&byte| byte == b'\n').count();
             Err(format!(
                 "binary data in line {line} (byte 0x{:02x} at offset {at}): expected text of \

@@ -12,6 +12,7 @@ use crate::record::capture::{ReaderThreads, Source};
 use crate::record::destination;
 use crate::record::names::RECORDED;
 use crate::record::shootdowns::{Instance, cpus};
+use crate::trace::zstd;
 
 fn tracefs() -> Option<Tracefs> {
     match Tracefs::find() {
@@ -75,7 +76,7 @@ fn text_is_what_the_kernel_prints() {
     let destination = Destination::claim(&folder.path().join("a"), false).unwrap();
     let files = destination.files();
     let summary = capture.write(destination, &mut |_| ControlFlow::Continue(())).unwrap();
-    let ours = zstd::decode_all(fs::File::open(files.text).unwrap()).unwrap();
+    let ours = zstd::decompress(&fs::read(files.text).unwrap());
     let ours = String::from_utf8(ours).unwrap();
     let ours: Vec<_> = ours.lines().filter(|line| !line.starts_with('#')).collect();
 

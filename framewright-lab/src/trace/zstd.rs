@@ -1,0 +1,215 @@
+//! Compresses and decompresses zstd in Rust, without the C library.
+//!
+//! A file is a sequence of frames; some may be *skippable*: other programs' data, without content.
+//! [`Decoder`] reads all frames of a file. [`compress`] makes one frame.
+
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use std::error::Error;
+use std::io::{self, ErrorKind, Read};
+
+/// The first bytes of a frame.
+pub(super) const MAGIC: &[u8] = b"\x28\xb5\x2f\xfd";
+
+/// The last block of a frame, empty, and four bytes for a checksum.
+const END_OF_FRAME: &[u8] = &[1, 0, 0, 0, 0, 0, 0];
+
+/// `bytes` as one frame, with a checksum.
+pub(crate) fn compress(bytes: &[u8]) -> Vec<u8> {
+    compress_to_vec(bytes, CompressionLevel::Fastest)
+}
+
+/// All content of `bytes`, for tests.
+#[cfg(test)]
+pub(crate) fn decompress(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    Decoder::new(bytes).read_to_end(&mut plain).unwrap();
+    plain
+}
+
+/// Decompresses what `input` returns.
+///
+/// If the input ends within a frame, all blocks that are complete are returned before the error
+/// `UnexpectedEof`.
+pub(super) struct Decoder<R> {
+    input: R,
+    frame: FrameDecoder,
+    /// The input has ended within a frame.
+    cut: bool,
+}
+
+impl<R: Read> Decoder<R> {
+    /// A decoder at the beginning of `input`.
+    pub(super) fn new(input: R) -> Self {
+        Self { input, frame: FrameDecoder::new(), cut: false }
+    }
+
+    /// Starts the next frame with content. Returns whether there is one.
+    fn next_frame(&mut self) -> io::Result<bool> {
+        loop {
+            let mut first = [0];
+            if self.input.read(&mut first)? == 0 {
+                return Ok(false);
+            }
+            match self.frame.reset(first.chain(&mut self.input)) {
+                Ok(()) => return Ok(true),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let mut skipped = self.input.by_ref().take(length.into());
+                    if io::copy(&mut skipped, &mut io::sink())? < length.into() {
+                        return Err(ErrorKind::UnexpectedEof.into());
+                    }
+                }
+                Err(error) => return Err(as_io(&error)),
+            }
+        }
+    }
+
+    /// Decompresses the next block of the frame.
+    fn next_block(&mut self) -> io::Result<()> {
+        let one = || BlockDecodingStrategy::UptoBlocks(1);
+        match self.frame.decode_blocks(&mut self.input, one()).map_err(|error| as_io(&error)) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
+            result => return result.map(drop),
+        }
+        // The decoder retains a window of content until the frame ends. An artificial end releases it.
+        self.cut = true;
+        self.frame.decode_blocks(END_OF_FRAME, one()).map(drop).map_err(|error| as_io(&error))
+    }
+
+    /// Checks the checksum of a frame that was returned completely, if it has one.
+    fn verify(&self) -> io::Result<()> {
+        match self.frame.get_checksum_from_data() {
+            Some(sum) if self.frame.get_calculated_checksum() != Some(sum) => {
+                let reason = "corrupt zstd data: the content does not match its checksum";
+                Err(io::Error::new(ErrorKind::InvalidData, reason))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<R: Read> Read for Decoder<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.frame.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            if self.cut {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            if !self.frame.is_finished() {
+                self.next_block()?;
+                continue;
+            }
+            self.verify()?;
+            if !self.next_frame()? {
+                return Ok(0);
+            }
+        }
+    }
+}
+
+/// The decoder's error: that of the input if reading failed, otherwise the data is corrupt or needs a window of more than
+/// 128 MiB.
+fn as_io(error: &FrameDecoderError) -> io::Error {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(inner) = cause {
+        if let Some(input) = inner.downcast_ref::<io::Error>() {
+            return io::Error::new(input.kind(), input.to_string());
+        }
+        cause = inner.source();
+    }
+    io::Error::new(ErrorKind::InvalidData, format!("cannot decompress: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Text that compresses to about half.
+    fn text(lines: u64) -> Vec<u8> {
+        (0..lines)
+            .map(|n| format!("line {}\n", n.wrapping_mul(7919 * 104_729)))
+            .collect::<String>()
+            .into()
+    }
+
+    fn read(packed: &[u8]) -> (Vec<u8>, io::Result<usize>) {
+        let mut plain = Vec::new();
+        let result = Decoder::new(packed).read_to_end(&mut plain);
+        (plain, result)
+    }
+
+    #[test]
+    fn frames_and_skippable_frames_follow_each_other() {
+        let (first, second) = (text(30_000), text(10));
+        let skippable = [&b"\x53\x2a\x4d\x18"[..], &3u32.to_le_bytes(), b"abc"].concat();
+        let file = [&skippable, &compress(&first), &skippable, &compress(&second), &compress(b"")];
+        let (plain, result) = read(&file.map(|part| &part[..]).concat());
+        assert_eq!(result.unwrap(), first.len() + second.len());
+        assert!(plain == [first, second].concat());
+    }
+
+    #[test]
+    fn files_of_the_c_library_are_read() {
+        let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings/sockets.txt.zst");
+        let (plain, result) = read(&std::fs::read(recording).unwrap());
+        result.unwrap();
+        assert_eq!(plain.iter().filter(|&&byte| byte == b'\n').count(), 160_012);
+    }
+
+    #[test]
+    fn a_cut_frame_is_returned_up_to_its_last_complete_block() {
+        let whole = text(100_000);
+        let packed = compress(&whole);
+        for cut in [packed.len() / 2, packed.len() - 5, packed.len() - 1] {
+            let (plain, result) = read(&packed[..cut]);
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+            assert!(whole.starts_with(&plain));
+            assert!(
+                plain.len() + (256 << 10) > whole.len() * cut / packed.len(),
+                "{}",
+                plain.len()
+            );
+        }
+        let next = [&packed[..], &packed[..2]].concat();
+        let (plain, result) = read(&next);
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        assert!(plain == whole);
+    }
+
+    #[test]
+    fn a_wrong_checksum_and_foreign_data_are_errors() {
+        let mut packed = compress(&text(100));
+        *packed.last_mut().unwrap() ^= 1;
+        let error = read(&packed).1.unwrap_err();
+        assert!(error.to_string().contains("checksum"), "{error}");
+
+        let trailing = [&compress(b"text")[..], b"not a frame"].concat();
+        let (plain, result) = read(&trailing);
+        assert_eq!(plain, b"text");
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    #[test]
+    fn errors_of_the_input_are_kept() {
+        struct Fails;
+        impl Read for Fails {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::new(ErrorKind::PermissionDenied, "no more"))
+            }
+        }
+        let packed = compress(&text(100_000));
+        let error =
+            Decoder::new(packed[..1000].chain(Fails)).read_to_end(&mut Vec::new()).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (ErrorKind::PermissionDenied, "no more".into())
+        );
+    }
+}
