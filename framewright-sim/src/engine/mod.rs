@@ -112,6 +112,26 @@ pub struct Options {
 }
 
 /// A simulated machine. Cloning is cheap: clones are handles of the same machine.
+///
+/// # Example
+///
+/// ```
+/// use framewright_sim::{engine::{Cpu, LockClass, Machine, Program}, machine::Spec};
+///
+/// let machine = Machine::from(&Spec::uniform(4)?);
+/// let lock = machine.new_lock(LockClass::Program);
+/// let program = || -> Program<'_> {
+///     Box::new(|cpu: Cpu<'_>| {
+///         cpu.lock(lock);
+///         cpu.work(1000); // cycles
+///         cpu.unlock(lock);
+///     })
+/// };
+/// machine.run(vec![program(), program(), program(), program()])?;
+/// let stats = machine.lock_stats_of(LockClass::Program);
+/// assert!(stats.wait_cycles >= 1000 + 2000 + 3000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 pub struct Machine(Rc<Engine>);
 

@@ -11,6 +11,20 @@ use thiserror::Error;
 /// Chooses the next CPU. As text: `clock`, `random:SEED`, `pct:SEED:DEPTH:STEPS`, or
 /// `replay:CHOICES`. CHOICES are the choices other than 0, each after the number of its decision,
 /// as in `replay:3=1,17=2`.
+///
+/// # Example
+///
+/// ```
+/// use framewright_sim::engine::{Machine, Options, Schedule};
+///
+/// let machine = Machine::new(2, Options { schedule: Schedule::Random(7), ..Options::default() });
+/// machine.run(vec![Box::new(|cpu| cpu.step()), Box::new(|cpu| cpu.step())]).expect("no failure");
+/// // The same run again, from its choices.
+/// let (choices, fingerprint) = (machine.choices(), machine.fingerprint());
+/// machine.restart(Schedule::Replay(choices));
+/// machine.run(vec![Box::new(|cpu| cpu.step()), Box::new(|cpu| cpu.step())]).expect("no failure");
+/// assert_eq!((machine.misfit(), machine.fingerprint()), (None, fingerprint));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub enum Schedule {
     /// The CPU with the earliest clock: for measurements.

@@ -10,6 +10,19 @@ use super::topology::Topology;
 const FRAME: u64 = 4096;
 
 /// A machine: plain data, checked at its construction.
+///
+/// # Example
+///
+/// ```
+/// use framewright_sim::machine::Spec;
+///
+/// let spec = Spec::preset("skx-2s-112")?;
+/// assert_eq!((spec.cpus(), spec.nodes()), (112, 2));
+/// // The same machine with locks that cost twice as much, as a file to edit.
+/// let slow = spec.scaled("lock.atomic", 2.0)?;
+/// println!("{}", slow.to_toml());
+/// # Ok::<(), framewright_sim::machine::MachineError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     pub(super) name: String,

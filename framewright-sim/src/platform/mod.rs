@@ -79,6 +79,36 @@ pub struct Settings {
 ///
 /// The type is `Send` and `Sync`, as platforms must be, but its methods panic on any thread but the
 /// one that made it.
+///
+/// # Example
+///
+/// ```
+/// use framewright::{Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request};
+/// use framewright_sim::{
+///     engine::{Machine, Program},
+///     machine::Spec,
+///     platform::{MetadataBuffer, Settings, Simulated},
+/// };
+///
+/// let spec = Spec::uniform(2)?;
+/// let machine = Machine::from(&spec);
+/// let settings = Settings { prices: spec.costs().library, ..Settings::default() };
+/// let map = [FrameRange::new(Pfn::new(0), Pfn::new(65_536)).unwrap().into()];
+/// let config = Config::new(&map, 2);
+/// let mut metadata = MetadataBuffer::new(&Layout::new::<Simulated>(&config)?);
+/// let memory = Memory::new(Simulated::new(&machine, settings), &config, metadata.as_mut())?;
+/// let program = || -> Program<'_> {
+///     Box::new(|cpu| {
+///         let mut token = memory.cpu(cpu.id()).expect("one token per CPU");
+///         let page = token.alloc(Request::new(Order::ZERO, MigrateType::Movable)).expect("memory");
+///         token.free(page).expect("of this memory");
+///         println!("CPU {} needed {} cycles", cpu.id().index(), cpu.now());
+///     })
+/// };
+/// machine.run(vec![program(), program()])?;
+/// memory.check()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Simulated(OneThread<Inner>);
 
 #[derive(Clone)]

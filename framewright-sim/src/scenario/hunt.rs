@@ -80,6 +80,22 @@ impl FromStr for Kind {
 }
 
 /// The parameters of a hunt.
+///
+/// # Example
+///
+/// ```
+/// use framewright_sim::scenario::{Bug, Hunt, Kind, Scenario};
+///
+/// let hunt = Hunt {
+///     scenario: Scenario::named("munmap-race").expect("it exists"),
+///     bug: Some(Bug::SkippedFlush),
+///     kind: Kind::Pct { depth: 4 },
+///     seed: 0,
+///     schedules: 10_000,
+/// };
+/// let find = hunt.run(&|_| ()).found.expect("the seeded bug is found");
+/// println!("schedule {}; again: framewright hunt {}", find.at, find.repeat);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Hunt {
     /// The scenario.
