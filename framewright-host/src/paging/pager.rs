@@ -89,6 +89,11 @@ impl<R> RunOutcome<R> {
 ///         assert_eq!(cpu.read(file, page)?.word(0), 0x0101_0101_0101_0101);
 ///     }
 ///     cpu.write(file, 7)?.fill(2);
+///     cpu.write(file, 9)?.write_bytes(4090, b"hello");
+///     let mut bytes = [0; 6];
+///     cpu.read(file, 9)?.read_bytes(4090, &mut bytes);
+///     assert_eq!(&bytes, b"hello\x01");
+///     cpu.sync_pages(file, 9..10)?; // only this page
 ///     cpu.sync(file)
 /// })?;
 /// outcome.written()??; // no page is dirty

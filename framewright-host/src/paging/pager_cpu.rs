@@ -1,6 +1,6 @@
 //! A CPU of the pager, which uses pages and reads missing pages.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::Range};
 
 use framewright::{Block, CpuToken, Request, platform::Wait};
 
@@ -85,10 +85,26 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
     ///
     /// If the store panics. All pages that were not written before the panic are still dirty.
     pub fn sync(&mut self, file: FileId) -> Result<(), PagingError> {
+        let pages = self.pages(file)?;
+        self.sync_pages(file, 0..pages)
+    }
+
+    /// As [`PagerCpu::sync`], for some pages of a file: those with a number in `pages`. Other pages may be written, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`PagerCpu::sync`], and [`PagingError::NoSuchPage`] if the file ends before `pages` does. Nothing is written then.
+    ///
+    /// # Panics
+    ///
+    /// As [`PagerCpu::sync`].
+    pub fn sync_pages(&mut self, file: FileId, pages: Range<u32>) -> Result<(), PagingError> {
         let cache = self.pager.cache;
         let (mut failed, mut in_use) = (None, None);
-        self.pages(file)?;
-        for id in cache.used(file) {
+        if let Some(last) = pages.clone().last() {
+            self.id(file, last)?;
+        }
+        for id in cache.used(file).filter(|id| pages.contains(&id.page)) {
             match lock_dirty(&cache.page(id).state) {
                 Dirty::No => {}
                 Dirty::InUse => {

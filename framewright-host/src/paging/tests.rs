@@ -274,6 +274,46 @@ fn a_sync_is_passed_on_to_the_store_and_its_failure_back() {
 }
 
 #[test]
+fn a_sync_of_some_pages_leaves_the_others_dirty() {
+    let store: &Buggy = Box::leak(Box::default());
+    let (result, _) = with_buggy(store, |pager, pager_cpu, file| {
+        for page in [3, 4, 5, 40] {
+            drop(pager_cpu.write(file, page).unwrap());
+        }
+        pager_cpu.sync_pages(file, 4..6).unwrap();
+        assert_eq!((pager.cache.dirty(file), store.synced.load(Relaxed)), (2, 1));
+        pager_cpu.sync_pages(file, 7..7).unwrap();
+        let error = pager_cpu.sync_pages(file, 40..65).unwrap_err();
+        assert!(matches!(error, PagingError::NoSuchPage { page: 64, .. }), "{error}");
+        assert_eq!(pager.cache.dirty(file), 2);
+        pager_cpu.sync_pages(file, 0..64).unwrap();
+        assert_eq!(pager.cache.dirty(file), 0);
+    });
+    result.unwrap();
+}
+
+#[test]
+fn stores_to_the_same_word_by_two_threads_are_not_lost() {
+    let store: &Buggy = Box::leak(Box::default());
+    let (result, _) = with_buggy(store, |_, pager_cpu, file| {
+        let mut guards = [(); 2].map(|()| pager_cpu.write(file, 3).unwrap());
+        std::thread::scope(|threads| {
+            for (half, guard) in guards.iter_mut().enumerate() {
+                threads.spawn(move || {
+                    (0..10_000u32).for_each(|n| guard.write_bytes(4 * half, &n.to_ne_bytes()));
+                });
+            }
+        });
+        drop(guards);
+        let mut bytes = [0; 8];
+        pager_cpu.read(file, 3).unwrap().read_bytes(0, &mut bytes);
+        assert_eq!(bytes[..4], 9_999u32.to_ne_bytes());
+        assert_eq!(bytes[4..], 9_999u32.to_ne_bytes());
+    });
+    result.unwrap();
+}
+
+#[test]
 fn the_number_of_guards_of_a_page_is_limited() {
     let store: &Buggy = Box::leak(Box::default());
     let (result, all_free) = with_buggy(store, |_, pager_cpu, file| {
