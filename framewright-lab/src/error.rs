@@ -3,7 +3,6 @@
 use std::fmt;
 
 use framewright::{CpuError, HotplugError, Violation};
-use framewright_host::{HostError, paging::PagingError};
 use framewright_sim::machine::MachineError;
 
 use crate::trace::TraceError;
@@ -73,12 +72,16 @@ macro_rules! from {
     };
 }
 
+#[cfg(feature = "host")]
+from! {
+    framewright_host::HostError: input,
+    framewright_host::paging::PagingError: broken,
+}
+
 from! {
     CpuError: input,
-    HostError: input,
     HotplugError: broken,
     MachineError: input,
-    PagingError: broken,
     TraceError: input,
 }
 

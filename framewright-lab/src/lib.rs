@@ -9,18 +9,32 @@
 //! of them on threads over real memory, and [`high_alloc`] requests huge pages on a machine under
 //! load. [`reproduce`] compares published results with the library. [`report`] is the form of every
 //! result, and [`plot`] draws it.
+//!
+//! The feature `host` (on by default) adds what needs Linux: [`record`], [`qemu`], [`micro`],
+//! [`fragmentation`], [`large_memory`], [`host_paging`], and the workloads on threads.
 
+// Some functions are only for the machines that the feature `host` adds.
+#![cfg_attr(not(feature = "host"), allow(dead_code, unused_imports))]
+
+mod checkout;
+#[cfg(feature = "host")]
 mod clock;
 mod error;
+#[cfg(feature = "host")]
 pub mod fragmentation;
 pub mod high_alloc;
+#[cfg(feature = "host")]
 pub mod host_paging;
 mod invariants;
+#[cfg(feature = "host")]
 pub mod large_memory;
+#[cfg(feature = "host")]
 pub mod micro;
 pub mod paging;
 pub mod plot;
+#[cfg(feature = "host")]
 pub mod qemu;
+#[cfg(feature = "host")]
 pub mod record;
 pub mod replay;
 pub mod report;

@@ -10,7 +10,6 @@ use frame_alloc::{
     CpuId, DepotAllocator, PageSize, PhysicalAllocator, Provenance, RegionInit,
     SummaryBuddyAllocator,
 };
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 const FRAME: PageSize = PageSize::from_log2(12);
 /// Orders 0 to 10, as in its documentation.
@@ -67,19 +66,9 @@ unsafe impl Sync for Span {}
 impl Span {
     fn new(bytes: usize) -> Self {
         let mapped = bytes + ALIGN;
-        // SAFETY: a new anonymous mapping at an address that the system chooses overlaps no other
-        // mapping.
-        let mapping = unsafe {
-            mmap_anonymous(
-                core::ptr::null_mut(),
-                mapped,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )
-        };
-        let mapping = mapping.expect("address space for the managed span");
-        let base = mapping.expose_provenance().next_multiple_of(ALIGN);
-        Self { mapping: NonNull::new(mapping).expect("not the null page"), mapped, base }
+        let mapping = reserve(mapped);
+        let base = mapping.as_ptr().expose_provenance().next_multiple_of(ALIGN);
+        Self { mapping, mapped, base }
     }
 
     fn init(&self, allocator: &impl RegionInit, bytes: usize) {
@@ -101,10 +90,52 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length; the allocator that pointed into it is
+        // SAFETY: reserved in `new` with this length; the allocator that pointed into it is
         // dropped by the same owner and touches nothing when dropped.
-        let _ = unsafe { munmap(self.mapping.as_ptr(), self.mapped) };
+        unsafe { release(self.mapping, self.mapped) };
     }
+}
+
+/// Reserves address space. Memory is used only where it is written.
+#[cfg(unix)]
+fn reserve(bytes: usize) -> NonNull<core::ffi::c_void> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let (access, flags) =
+        (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    // SAFETY: a new anonymous mapping at an address that the system chooses overlaps no other
+    // mapping.
+    let mapping = unsafe { mmap_anonymous(core::ptr::null_mut(), bytes, access, flags) };
+    let mapping = mapping.expect("address space for the managed span");
+    NonNull::new(mapping).expect("not the null page")
+}
+
+/// # Safety
+/// `mapping` is from [`reserve`] with the same length, and is not used afterwards.
+#[cfg(unix)]
+unsafe fn release(mapping: NonNull<core::ffi::c_void>, bytes: usize) {
+    // SAFETY: the caller's promise.
+    let _ = unsafe { rustix::mm::munmap(mapping.as_ptr(), bytes) };
+}
+
+/// Allocates memory, on systems where the crates have no call to reserve address space.
+#[cfg(not(unix))]
+fn reserve(bytes: usize) -> NonNull<core::ffi::c_void> {
+    // SAFETY: the length is not zero, because it includes the alignment of the span.
+    let memory = unsafe { std::alloc::alloc(layout(bytes)) };
+    NonNull::new(memory.cast()).expect("memory for the managed span")
+}
+
+/// # Safety
+/// As on other systems.
+#[cfg(not(unix))]
+unsafe fn release(mapping: NonNull<core::ffi::c_void>, bytes: usize) {
+    // SAFETY: the caller's promise; the layout is that of `reserve`.
+    unsafe { std::alloc::dealloc(mapping.as_ptr().cast(), layout(bytes)) };
+}
+
+#[cfg(not(unix))]
+fn layout(bytes: usize) -> std::alloc::Layout {
+    std::alloc::Layout::from_size_align(bytes, 4096).expect("less than the address space")
 }
 
 fn bytes(frames: u64) -> usize {

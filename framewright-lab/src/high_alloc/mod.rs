@@ -45,6 +45,7 @@ mod files;
 #[cfg(test)]
 mod fixture;
 mod frames;
+#[cfg(feature = "host")]
 mod host;
 mod io;
 mod kernel;
@@ -68,6 +69,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+#[cfg(feature = "host")]
 use framewright_host::available_memory;
 use framewright_sim::machine::Spec;
 
@@ -79,6 +81,7 @@ use crate::{
 };
 use figures::Outcome;
 pub use figures::Phase;
+#[cfg(feature = "host")]
 pub use host::HostHighAlloc;
 
 /// The work that a request for a huge page may do.
@@ -123,6 +126,12 @@ pub struct HighAlloc {
 fn label(side: &Side) -> String {
     let settings = side.settings.iter().map(|(key, value)| format!(", {key}={value}"));
     std::iter::once(side.label.clone()).chain(settings).collect()
+}
+
+/// Unknown without the host machine.
+#[cfg(not(feature = "host"))]
+fn available_memory() -> Option<u64> {
+    None
 }
 
 impl HighAlloc {

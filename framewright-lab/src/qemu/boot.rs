@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::QemuSpec;
-use crate::{Error, report::Report, workloads::Side};
+use crate::{Error, checkout, report::Report, workloads::Side};
 
 pub(super) const QEMU: &str = "qemu-system-x86_64";
 /// More than any workload takes on a machine with other load.
@@ -225,10 +225,10 @@ fn progress(line: &str) -> Option<f64> {
     (total > 0.0).then(|| done / total)
 }
 
-/// The folder of the kernel, next to this crate.
-const KERNEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../kernel");
+/// The folder of the kernel in a checkout.
+const KERNEL: &str = "kernel";
 /// The folder of the programs that run on Linux.
-const LINUX: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux");
+const LINUX: &str = "linux";
 /// Programs for Linux are static: their file system has no libraries.
 const LINUX_TARGET: &str = "x86_64-unknown-linux-gnu";
 
@@ -260,15 +260,8 @@ pub(super) fn instruction_counter() -> Result<PathBuf, Error> {
     cargo(LINUX, &["-p", "framewright-instruction-counter"], None)
 }
 
-fn cargo(sources: &str, what: &[&str], flags: Option<&str>) -> Result<PathBuf, Error> {
-    let sources = Path::new(sources);
-    if !sources.join("Cargo.toml").is_file() {
-        return Err(Error::input(format_args!(
-            "the sources of the kernel are not at '{}': qemu machines need a checkout of the repository \
-             with its folder kernel/",
-            sources.display()
-        )));
-    }
+fn cargo(folder: &str, what: &[&str], flags: Option<&str>) -> Result<PathBuf, Error> {
+    let sources = checkout::find().map_err(Error::input)?.join(folder);
     let mut command = Command::new("cargo");
     command
         .args(["build", "--release", "--locked", "--message-format=json-render-diagnostics"])

@@ -33,6 +33,7 @@ pub(crate) mod counts;
 pub(crate) mod cpu;
 pub(crate) mod figures;
 pub(crate) mod heat;
+#[cfg(feature = "host")]
 pub mod host;
 pub mod kbuild;
 pub mod mmap_read;

@@ -10,13 +10,14 @@ use indexmap::IndexMap;
 use object::{Object, ObjectSymbol, SymbolKind};
 use serde::Deserialize;
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 use tempfile::TempDir;
 
 use crate::{
+    checkout,
     report::{Better, Metric, Run, Sides, Unit},
     reproduce::{Key, Results, pairs::Steps},
 };
@@ -247,7 +248,7 @@ pub(super) struct Builds {
 impl Builds {
     /// Builds the program twice.
     pub(super) fn make(steps: &mut Steps<'_, '_>) -> Result<Self, Skipped> {
-        let tree = source_tree()?;
+        let tree = checkout::find().map_err(Skipped)?;
         let folder = tempfile::tempdir()
             .map_err(|error| Skipped(format!("no temporary folder: {error}")))?;
         let builds = Self { folder };
@@ -275,20 +276,6 @@ impl Builds {
     pub(super) fn scratch(&self) -> PathBuf {
         self.folder.path().join("profile")
     }
-}
-
-/// The nearest parent folder with the program's source.
-fn source_tree() -> Result<PathBuf, Skipped> {
-    let here = env::current_dir().unwrap_or_default();
-    let source = Path::new(PACKAGE).join("examples").join(PROGRAM).with_extension("rs");
-    let found = here.ancestors().find(|folder| folder.join(&source).is_file());
-    found.map(Path::to_owned).ok_or_else(|| {
-        Skipped(format!(
-            "both programs are built from Framewright's source, and '{}' is not in it; start the \
-             command in the source tree",
-            here.display()
-        ))
-    })
 }
 
 /// Builds the program. Returns its path.

@@ -5,7 +5,10 @@
 //! |----------|------------------------------------------------------|
 //! | this one | published figures, and counts of running kernels     |
 //! | `trials` | the runs: machines, readers, settings                |
+//! | `host`   | the run on this machine (feature `host`)             |
 
+#[cfg(feature = "host")]
+mod host;
 mod trials;
 
 use super::{
@@ -93,7 +96,8 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
         results.checks.push(sustained(&stored));
     }
     results.runs.push(stored);
-    trials::add(&mut results, plan);
+    #[cfg(feature = "host")]
+    host::add(&mut results, plan);
     steps.step();
     results.rows.retain(|row| row.measured.is_some() || row.modelled.is_some());
     results.rows.sort_by_key(place);
