@@ -154,7 +154,7 @@ enum fw_error {
     // The range does not consist of whole pageblocks. Other ranges are possible only within a range that is added in
     // pieces.
     FW_ERROR_NOT_WHOLE = 70,
-    // The range is not memory of one zone of the memory map that may be added or removed.
+    // The memory map does not name the whole range as memory of one zone that may be added or removed.
     FW_ERROR_NOT_IN_MAP = 71,
     // Memory of the range is present already.
     FW_ERROR_PRESENT = 72,
@@ -353,9 +353,10 @@ enum fw_error fw_alloc(struct fw_memory *memory,
 
 // Frees 2^order frames from `pfn`, which one call of `fw_alloc` has returned.
 //
-// The setting `hardening` decides which bad frees are refused. With "checked", the default: frames that are free in
-// the zone or on a list of this CPU, and blocks of another order. With "tracked": every bad free. With "off": only
-// frames of another memory, and misaligned ones. Refused frees are reported through `corruption`, too.
+// The setting `hardening` decides which bad frees are refused. With "checked", the default: a free of frames that are
+// free in the zone or on a list of this CPU, and a free whose order is not that of the allocation. With "tracked":
+// every bad free. With "off": only frees of frames of another memory, and misaligned ones. Refused frees are reported
+// through `corruption`, too.
 //
 // May be called on all CPUs at once, and by interrupt handlers, but not by NMI handlers.
 //
@@ -502,7 +503,8 @@ enum fw_error fw_add_memory(struct fw_memory *memory,
                             uint64_t frames,
                             uint64_t *at);
 
-// Removes `frames` frames from `pfn`, which are whole pageblocks, so that they are no longer allocated.
+// Removes the range of `frames` frames that starts at `pfn`, so that the allocator no longer hands them out. The range
+// must consist of whole pageblocks, all of them free.
 //
 // On an error nothing has changed. If `at` is not NULL: for FW_ERROR_BUSY, `*at` is the number of frames in use; for
 // FW_ERROR_ABSENT, the start of the first pageblock that is not wholly present; for FW_ERROR_ISOLATED, a frame of an

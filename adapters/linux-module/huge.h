@@ -3,7 +3,7 @@
 #ifndef HUGE_H
 #define HUGE_H
 
-/* Compares both sides, with the same free memory. */
+/* Compares Linux's allocator with the library, each with the same amount of free memory. */
 void huge_compare(void);
 
 #endif

@@ -99,7 +99,7 @@ pub enum FwError {
     /// The range does not consist of whole pageblocks. Other ranges are possible only within a range that is added in
     /// pieces.
     NotWhole = 70,
-    /// The range is not memory of one zone of the memory map that may be added or removed.
+    /// The memory map does not name the whole range as memory of one zone that may be added or removed.
     NotInMap = 71,
     /// Memory of the range is present already.
     Present = 72,

@@ -1,6 +1,6 @@
 //! Other frame allocators behind one small trait, for comparison with Framewright.
 //!
-//! Only the benchmarks use this crate.
+//! Only the experiments in `framewright-lab` use this crate.
 //!
 //! * [`ListBuddy`]: the classic kernel design, rebuilt small: a descriptor per frame, doubly linked
 //!   free lists, merging page by page under one lock, spinlocked per-CPU lists.

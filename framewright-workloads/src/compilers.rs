@@ -8,10 +8,11 @@ pub const LEAST_PAGES: u32 = 1024;
 pub const MOST_PAGES: u32 = 12_288;
 
 /// Files that are read for one compiler of `high-alloc`: a source and 40 headers, anywhere in the
-/// tree. The recording of real kernels does not tell which files are headers. These kernels,
-/// however, reclaimed 1,000 to 1,800 pages per second in the second pass, although the first pass
-/// had just freed all its memory. That rate means that nearly no file is in the cache when it is
-/// read. If compilers read the same few files again and again, the rate is a seventh.
+/// tree. Recordings of `high-alloc` on Linux do not show which files are headers. The workload
+/// requests huge pages in passes, and two of them run while the compilers do. In the second pass the
+/// recorded kernels reclaimed 1,000 to 1,800 pages per second, although the first pass had just freed
+/// all its memory. So nearly every file was read from the device. If compilers read the same few
+/// files again and again, the simulation reclaims a seventh of that.
 pub const READS: u32 = 41;
 
 /// Pages of an object: 20 to 120 KiB.

@@ -97,8 +97,10 @@
 //!
 //! # Locks and callbacks
 //!
-//! Lock order, outermost first: the embedder's own locks, the LRU lists of a node, the lists of a CPU, the zone. Under
-//! the last three, the library calls no code of the embedder except [`Platform::wait`] for these locks, interrupt
+//! Lock order, outermost first: the embedder's own locks, the hotplug lock, the lists of a CPU, one spin lock of the
+//! library. A spin lock protects a zone, the LRU lists of a node, the batch of LRU moves of a CPU, the deferred frees,
+//! or (with [`Platform::TRACING`]) the log of a drain; under it no other lock is taken. Inside the lists of a CPU and
+//! under spin locks, the library calls no code of the embedder except [`Platform::wait`] for these locks, interrupt
 //! masking, and the hooks of a simulator ([`Probe`](platform::Probe)).
 
 #![no_std]

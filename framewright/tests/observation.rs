@@ -220,7 +220,7 @@ fn tracing_leaves_the_same_state_as_no_tracing() {
     }
 }
 
-/// One group of a drain contains the lists of all CPUs for all zones.
+/// A drain handles up to 64 lists of CPUs together, so here the lists of all CPUs for both zones are one group.
 #[test]
 fn a_refused_block_is_reported_with_its_own_frame() {
     let (platform, calls) = counted(FakePlatform::default());
@@ -277,7 +277,8 @@ fn fill_lists(memory: &Traced) {
     }
 }
 
-/// A hook may drain lists that are still being traced. If it panics, at most the events of one batch are lost.
+/// A hook may drain a list again although some events of its previous drain are not emitted yet. If it panics, at most
+/// the events of one batch are lost.
 #[test]
 fn each_drained_frame_is_traced_once_whatever_the_hook_does() {
     for panics_at in [0, 1, 5, 50, 300] {

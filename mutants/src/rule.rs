@@ -10,8 +10,8 @@ use toml::Table;
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) name: String,
-    /// The test program, as arguments of `cargo test -p framewright`. A `--cfg` for its build
-    /// precedes them.
+    /// The test program, as arguments of `cargo test -p framewright`; `--cfg NAME` comes first if the
+    /// program needs it.
     pub(crate) program: String,
     /// The filter for the tests that fail. Empty for all tests of the program.
     pub(crate) filter: String,

@@ -91,9 +91,10 @@ pub unsafe extern "C" fn fw_alloc(
 
 /// Frees 2^order frames from `pfn`, which one call of `fw_alloc` has returned.
 ///
-/// The setting `hardening` decides which bad frees are refused. With "checked", the default: frames that are free in
-/// the zone or on a list of this CPU, and blocks of another order. With "tracked": every bad free. With "off": only
-/// frames of another memory, and misaligned ones. Refused frees are reported through `corruption`, too.
+/// The setting `hardening` decides which bad frees are refused. With "checked", the default: a free of frames that are
+/// free in the zone or on a list of this CPU, and a free whose order is not that of the allocation. With "tracked":
+/// every bad free. With "off": only frees of frames of another memory, and misaligned ones. Refused frees are reported
+/// through `corruption`, too.
 ///
 /// May be called on all CPUs at once, and by interrupt handlers, but not by NMI handlers.
 ///

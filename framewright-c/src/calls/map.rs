@@ -32,7 +32,8 @@ pub unsafe extern "C" fn fw_add_memory(
     unsafe { code_at(add(), at) }
 }
 
-/// Removes `frames` frames from `pfn`, which are whole pageblocks, so that they are no longer allocated.
+/// Removes the range of `frames` frames that starts at `pfn`, so that the allocator no longer hands them out. The range
+/// must consist of whole pageblocks, all of them free.
 ///
 /// On an error nothing has changed. If `at` is not NULL: for FW_ERROR_BUSY, `*at` is the number of frames in use; for
 /// FW_ERROR_ABSENT, the start of the first pageblock that is not wholly present; for FW_ERROR_ISOLATED, a frame of an

@@ -1,4 +1,5 @@
-//! The files of a recording. If `NAME.txt.zst` exists, all three are complete.
+//! A recording is three files: `NAME.txt.zst` (the events), `NAME.before` and `NAME.after` (tables of
+//! `/proc`). If `NAME.txt.zst` exists, all three are complete.
 //!
 //! The text is first written to `NAME.txt.zst.part`, which is locked until its writer ends. After
 //! everything was written to the disk, the files are renamed, the text last. The `.part` file of a
@@ -86,9 +87,10 @@ pub struct Destination {
 pub struct WrittenFiles {
     /// The events.
     pub text: PathBuf,
-    /// The kernel's tables at the start.
+    /// The text of the kernel's `/proc/zoneinfo` at the start, and of `buddyinfo`, `pagetypeinfo` and
+    /// `vmstat` as far as they are readable.
     pub before: PathBuf,
-    /// The kernel's tables at the end.
+    /// The text of the same files at the end.
     pub after: PathBuf,
 }
 

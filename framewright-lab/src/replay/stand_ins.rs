@@ -83,9 +83,9 @@ impl<B: Frames> StandIns<B> {
         }
     }
 
-    /// Removes stand-ins for the recorded block at `pfn` of a zone, at most a pageblock: 2^order
-    /// frames in one or more blocks, or fewer if no more are left. `of` is the migratetype of the
-    /// recorded pageblock, if known.
+    /// Removes 2^order frames that stand in for the recorded block at `pfn` of a zone, and appends
+    /// them to `taken` as one or more blocks; fewer if the stand-ins run out. `order` is at most that
+    /// of a pageblock. `of` is the migratetype of the recorded pageblock, if known.
     pub(super) fn take(
         &mut self,
         machine: &mut impl Allocator<Block = B>,
@@ -173,8 +173,8 @@ impl<B: Frames> StandIns<B> {
         block
     }
 
-    /// Removes any 2^order frames, from the zone while it has any: one block if there is one, else
-    /// smaller ones.
+    /// Removes any 2^order frames: one block if possible, else smaller ones. Takes them from `zone`;
+    /// when that has no stand-ins left, from any other zone.
     pub(super) fn take_any(
         &mut self,
         machine: &mut impl Allocator<Block = B>,
@@ -306,7 +306,7 @@ mod tests {
             let mut orders: Vec<u8> =
                 take(&mut stand_ins, machine, 0, ORDER_3).iter().map(|block| block.1).collect();
             orders.sort_unstable();
-            assert_eq!(orders, [3], "no block of that size was taken from another place");
+            assert_eq!(orders, [3], "expected one such block from elsewhere in the pageblock");
             let rest: u64 = (0..512)
                 .flat_map(|_| take(&mut stand_ins, machine, 5 << 9, ORDER_3))
                 .map(|(_, order)| 1 << order)

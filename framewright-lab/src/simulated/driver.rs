@@ -129,7 +129,8 @@ impl<'p, A: Allocator> Run<'p, A> {
         let programs = bodies.iter_mut().enumerate().map(|(number, body)| -> Program<'_> {
             let number = number as u16;
             Box::new(move |cpu| {
-                // The engine outlives the run and the borrows of `Run`.
+                // `cpu` lives only as long as this call, but `self.cpu` needs a handle that lives for
+                // `'p`. The machine has one.
                 let machine_cpu = self.driver.machine.current();
                 let mut cpu_handle = self.cpu(number, machine_cpu);
                 if let Err(stopped) = body.work(&mut cpu_handle, self.pipe(number)) {

@@ -172,7 +172,8 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// The kernel's tables, shortened, with some bytes changed.
+/// The text of `/proc` files that `record` stores with a recording (`zoneinfo` etc.), shortened, with
+/// some bytes changed.
 fn damaged_tables() -> impl Strategy<Value = Vec<u8>> {
     let good = include_bytes!("../../../fuzz/seeds/recordings/snapshot.before");
     let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);

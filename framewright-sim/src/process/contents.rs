@@ -1,11 +1,13 @@
-//! The contents of frames, under an oracle: copied when the library copies a frame.
+//! The contents of frames, for the library's copies of pages. The oracle is the record of what each
+//! frame contains, kept by [`Mmu::checking`].
 
 use framewright::Pfn;
 
 use super::Mmu;
 use crate::{engine::Machine, platform::Frames};
 
-/// The contents of the frames of a machine with checking units, for a memory's platform.
+/// Part of a memory's platform: when the library copies a frame, the recorded contents are copied,
+/// too. Without an oracle nothing is copied.
 pub struct Contents {
     machine: Machine,
     mmu: Mmu,

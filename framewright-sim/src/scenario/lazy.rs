@@ -1,5 +1,5 @@
-//! Lazy TLB mode: a CPU keeps its address space loaded while it runs the kernel, is not
-//! interrupted, and continues its program.
+//! Lazy TLB mode: a CPU that runs the kernel keeps the user address space loaded, and gets no IPIs
+//! for TLB shootdowns. It must flush before it continues its program.
 
 use super::{Bug, Verdict, world::World};
 use crate::{

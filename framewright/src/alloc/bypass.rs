@@ -49,7 +49,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(())
     }
 
-    /// Frees 2^order frames from `pfn` to the zone, bypassing the lists of all CPUs.
+    /// Frees the 2^order frames that start at `pfn` directly to their zone, bypassing the lists of all CPUs.
     ///
     /// # Errors
     ///

@@ -58,8 +58,8 @@ impl Classes {
 pub(super) struct Lists<'m> {
     heads: [[u32; CLASSES]; MigrateType::LISTED],
     nonempty: [u64; MigrateType::LISTED],
-    /// The sets of wholly free pageblocks, instead of lists of class [`FREE`], and all larger
-    /// blocks.
+    /// All wholly free pageblocks, and the free blocks above order 9. No linked list has class
+    /// [`FREE`].
     pub(super) gigablocks: Gigablocks<'m>,
 }
 
@@ -78,8 +78,8 @@ impl<'m> Lists<'m> {
         1 + (of as u32 * CLASSES as u32 + class as u32) / HEADS
     }
 
-    /// First pageblock of `migratetype` with a free block of `order`: from the list whose largest
-    /// free blocks are the smallest sufficient ones, and of the fullest quartile.
+    /// First pageblock of `migratetype` with a free block of `order`, from the best class that is not
+    /// empty: the lowest order that is at least `order`, and of that order the fullest quartile.
     #[cfg_attr(not(framewright_outlined), inline)]
     #[cfg_attr(framewright_outlined, inline(never))]
     pub(super) fn first(&self, migratetype: MigrateType, order: u8) -> Option<u32> {
@@ -100,7 +100,8 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// Inserts wholly free pageblocks, at the places of `mask` in `leaf`, without touching their headers.
+    /// Inserts wholly free pageblocks without touching their headers: bit i of `mask` is the pageblock
+    /// at place 64 x `leaf` + i (see [`Gigablocks`] for places).
     pub(super) fn insert_free(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         if let Some(list) = of.listed() {
             self.gigablocks.insert(leaf, mask, of);
@@ -108,7 +109,8 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// Removes wholly free pageblocks without touching their headers.
+    /// Removes wholly free pageblocks without touching their headers. `leaf` and `mask` are as for
+    /// [`Lists::insert_free`].
     pub(super) fn remove_free(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         if let Some(list) = of.listed() {
             self.gigablocks.remove(leaf, mask, of);
@@ -117,8 +119,8 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// The first pageblock on the list of a class below that of free pageblocks; [`NIL`] if there
-    /// is none.
+    /// The first pageblock on the list of `class`, or [`NIL`]. `class` is below [`FREE`], which has no
+    /// list.
     pub(super) fn head_of(&self, of: MigrateType, class: u8) -> u32 {
         of.listed().map_or(NIL, |list| self.heads[list][usize::from(class)])
     }

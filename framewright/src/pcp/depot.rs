@@ -187,9 +187,9 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         frames
     }
 
-    /// Returns a chunk of the depot's surplus (blocks that were not used in the last interval) to
-    /// the buddy, and ends the depot's interval when its time is over. Called after each refill
-    /// from the zone, and after each drain of blocks into the depot.
+    /// If the depot has surplus (blocks that were not used in the last interval), returns up to a
+    /// chunk of blocks of such a kind to the buddy. Ends the depot's interval when its time is over.
+    /// Called after each refill from the zone, and after each drain of blocks into the depot.
     pub(super) fn trim_depot(&self) {
         if self.zone.depot_interval_ended(self.platform) {
             self.zone.end_depot_interval(self.platform);

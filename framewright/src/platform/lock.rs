@@ -33,8 +33,8 @@ impl<P: Platform, T: Send> SpinLock<P, T> {
 
     /// Runs `f` under the lock with interrupts masked.
     ///
-    /// `f` must not panic, wait, call back into the embedder, or take another lock: the zone
-    /// lock is the innermost one. (A panic leaves the lock held for ever, which stops the
+    /// `f` must not panic, wait, call back into the embedder, or take another lock: a spin lock is
+    /// innermost in the lock order. (A panic leaves the lock held for ever, which stops the
     /// machine but corrupts nothing.)
     #[inline(always)]
     pub(crate) fn with<R>(&self, platform: &P, f: impl FnOnce(&mut T) -> R) -> R {

@@ -15,7 +15,8 @@ use loom::thread::yield_now;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
     pub(crate) kind: OwnerLock,
-    /// Whether remote barriers work; `false` in tests that must fail.
+    /// Whether remote barriers work. A [`OwnerLock::Biased`] machine needs them: `false` there is a
+    /// bug that the test must find. A [`OwnerLock::Trylock`] machine needs none.
     pub(crate) barriers: bool,
     /// Whether the test contains bad frees, so that reports of corruption are not a failure.
     pub(crate) abused: bool,
@@ -28,9 +29,10 @@ impl Machine {
         Machine { kind: OwnerLock::Trylock, barriers: false, abused: false };
 }
 
-// SAFETY: the lock is the library's own. Remote barriers are those of the model (`tso`), or one of
-// a pair of fences, the other of which replaces the owner's compiler fence (`loom`). A machine
-// without barriers breaks the promise on purpose: its tests expect the models to find the bug.
+// SAFETY: the lock is the library's own. Under `tso` the checker provides the remote barrier. Loom
+// has no remote barrier: there, drainer and owner each execute a SeqCst fence; the owner's stands
+// where the real code has a compiler fence. A `Biased` machine without barriers breaks the promise
+// on purpose: its tests expect the models to find the bug. A `Trylock` machine needs no barrier.
 unsafe impl Platform for Machine {
     type Lock = SpinFlag;
     type Word = PlainWord;

@@ -40,8 +40,7 @@
 //! | `workingset` | refaults of evicted pages | |
 //! | `direct`, `kswapd`, `wakeup`, `throttle` | reclaim for a request and in the background, wake-ups, pauses | |
 //!
-//! The LRU lock is taken with interrupts masked. It precedes the lists of a CPU and the zone lock
-//! in the lock order, but the library takes neither of them under it.
+//! The LRU lock is taken with interrupts masked. The library takes no other lock under it.
 
 mod active;
 mod balance;

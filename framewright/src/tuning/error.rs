@@ -24,7 +24,8 @@ pub enum TuningError<'t> {
         /// The nearest valid value.
         nearest: Shown,
     },
-    /// The setting is for comparing methods, and the library was built without the feature for it.
+    /// The value selects an alternative method that exists only for comparisons and needs a cargo
+    /// feature. The library was built without that feature.
     NotCompiledIn {
         /// The key.
         path: &'t str,
@@ -42,7 +43,7 @@ impl fmt::Display for TuningError<'_> {
                 write!(f, "unknown setting '{path}'; the nearest is '{}'", key.path)
             }
             TuningError::UnknownKey { path, nearest: None } => {
-                write!(f, "unknown setting '{path}'; there is none like it")?;
+                write!(f, "unknown setting '{path}'; ")?;
                 write_group(path, f)
             }
             TuningError::BadValue { key, value, nearest } => write!(
@@ -58,17 +59,16 @@ impl fmt::Display for TuningError<'_> {
     }
 }
 
-/// Lists the settings of the group that `path` names, if there is such a group, because the
-/// intended setting may have quite another name in it.
+/// Lists the settings of the group that `path` names, because the intended setting may have quite
+/// another name in it. If there is no such group, says that no setting is similar.
 fn write_group(path: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Some((group, _)) = path.split_once('.') else { return Ok(()) };
+    let group = path.split_once('.').map_or("", |(group, _)| group);
     let in_group =
         |key: &&Key| key.path.strip_prefix(group).is_some_and(|rest| rest.starts_with('.'));
-    for (nth, key) in KEYS.iter().filter(in_group).enumerate() {
-        let before = if nth == 0 { " in its group:" } else { "," };
-        write!(f, "{before} {}", key.path)?;
-    }
-    Ok(())
+    let mut keys = KEYS.iter().filter(in_group);
+    let Some(first) = keys.next() else { return f.write_str("there is none like it") };
+    write!(f, "the settings of '{group}' are: {}", first.path)?;
+    keys.try_for_each(|key| write!(f, ", {}", key.path))
 }
 
 impl core::error::Error for TuningError<'_> {}

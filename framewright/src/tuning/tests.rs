@@ -46,7 +46,7 @@ fn a_wrong_key_of_a_group_is_answered_with_the_keys_of_the_group() {
     let error = Tuning::default().set("alloc.patience", "1").unwrap_err().to_string();
     assert_eq!(
         error,
-        "unknown setting 'alloc.patience'; there is none like it in its group: alloc.retries, \
+        "unknown setting 'alloc.patience'; the settings of 'alloc' are: alloc.retries, \
          alloc.progress_retries, alloc.compaction_retries, alloc.defrag_mode"
     );
 }

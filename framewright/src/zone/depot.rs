@@ -8,16 +8,20 @@
 //! 1989). But a batch is copied, not exchanged as a whole, because the lists of a CPU are rings.
 //!
 //! A depot is bounded, because a block in the depot cannot merge. Blocks are returned to the
-//! buddy allocator one chunk per hold of the lock, the coldest first. Before a request is served
-//! from pageblocks of another type, all blocks of its own type are returned. Before a request is
-//! refused, all blocks are returned. The depot takes nothing while memory is short or a pageblock
-//! is isolated. It takes bundles of at most two blocks. Of a burst of high-order frees it takes all
-//! blocks, because another CPU allocates them again soon, while they are still in a cache.
+//! buddy allocator one chunk per hold of the lock, from the bottom of a stack. Before a request is
+//! served from pageblocks of another type, all blocks of its own type are returned. Before a request
+//! is refused, all blocks are returned. The depot takes nothing while memory is short or a pageblock
+//! is isolated. A drain hands over *bundles*: neighbouring blocks of one 64-frame group. Bundles of at
+//! most two blocks go to the depot, since larger ones are cheap to free. In a burst of high-order
+//! frees all bundles do, because another CPU allocates them again soon, while they are still in a
+//! cache.
 //!
 //! Blocks that do not circulate are returned as well. For each stack the least height within an
 //! interval is recorded. The blocks below that height were not used in this interval (Bonwick's
-//! working set of the magazine layer). They are returned during the next interval, one chunk at
-//! each visit of a CPU to the zone.
+//! working set of the magazine layer); their number is the *surplus*. During the next interval, each
+//! visit of a CPU to the zone returns the bottom chunk of one stack with surplus, even if only a part
+//! of the chunk is surplus. If the stack has only one chunk, as many blocks as the surplus are
+//! returned, off the top: a chunk has no gaps.
 //!
 //! The depot is protected by the zone lock. In the buddy allocator its blocks count as allocated.
 //!
@@ -184,8 +188,10 @@ impl<'m> Depot<'m> {
         self.has_surplus = self.surplus_kind().is_some();
     }
 
-    /// Moves the coldest chunk of a kind to `out`. `which` selects the kinds, and `out` must be
-    /// empty.
+    /// Moves the bottom chunk of a kind, its coldest blocks, to `out`. `which` selects the kind, and
+    /// `out` must be empty. A stack of one chunk gives up all its blocks for [`FlushScope::For`], and
+    /// as many as are surplus for [`FlushScope::Surplus`]: then the topmost ones, because the blocks
+    /// of a chunk start at its bottom without gaps.
     pub(crate) fn take_coldest(
         &mut self,
         which: FlushScope,
@@ -314,7 +320,7 @@ impl<'m> Depot<'m> {
 /// The blocks that are returned to the buddy.
 #[derive(Clone, Copy)]
 pub(crate) enum FlushScope {
-    /// Blocks that were not used for an interval.
+    /// Blocks of a kind with surplus: some were not used for an interval.
     Surplus,
     /// Blocks for a request of this order, in pageblocks of this type; `None`: of any type.
     For(Option<MigrateType>, Order),

@@ -1,7 +1,7 @@
 //! A zone: the free frames of a range of memory, their lock, and their watermarks.
 //!
-//! The zone lock is the innermost lock. It is taken with interrupts masked, and only code of the
-//! [`Buddy`] and the [`Depot`] runs under it. Some counters (free frames, available orders) are
+//! The zone lock is taken with interrupts masked. Only code of the [`Buddy`] and the [`Depot`] runs
+//! under it, and no other lock is taken. Some counters (free frames, available orders) are
 //! published as plain atomics when the lock is released. Without the lock they are hints, which may
 //! be stale by one critical section. The watermark test is therefore repeated under the lock, where
 //! it is exact.

@@ -5,9 +5,8 @@
 //! as in a burst of `page-fault` are allocated, then freed in the same order. This includes
 //! refills, drains and the work of the zone.
 //!
-//! The same run also measures the loop around the pairs without the pairs (counting, and for bursts
-//! a word written and read for each frame). Figures exclude the loop, except those called
-//! `.._with_loop`.
+//! The same run also measures the empty loop: the counter, and for bursts one write and one read of
+//! a word per frame. Figures exclude the loop, except those called `.._with_loop`.
 
 #![allow(unsafe_code)]
 

@@ -55,8 +55,8 @@ impl Pieces {
             let start = piece.start();
             let is_high = start >= HIGH;
             let rest = round_up(end).min(start);
-            // OSTD's early allocator may have taken frames below the largest piece of each side:
-            // from `early` on.
+            // `early..start` may belong to OSTD's early allocator: it takes the start of the largest
+            // range below 4 GiB and of the largest above, so what is left of these begins later.
             let early = match self.largest(is_high) == Some(start) {
                 true if is_high => HIGH,
                 true => rest,

@@ -21,7 +21,7 @@ pub(crate) const PAGES: usize = 1024;
 const CODE: Vaddr = 0x1000_0000;
 const DATA: Vaddr = 0x2000_0000;
 
-/// Stores its own address at each `rdx`-th byte from `rdi` to `rsi`.
+/// For each address from `rdi` up to `rsi`, in steps of `rdx` bytes: stores the address there.
 const PROGRAM: [u8; 13] = [
     0x48, 0x89, 0x3f, // again: mov [rdi], rdi
     0x48, 0x01, 0xd7, //        add rdi, rdx

@@ -9,8 +9,9 @@ use crate::{
     scenario::{Bug, Verdict},
 };
 
-/// The order of a 64-frame word of a map: single frames of two such blocks are never in the same
-/// word.
+/// The order of a block that fills one 64-frame word of the map. A split block leaves two single
+/// frames, and single frames of two blocks are never in the same word. So no bundle of single frames
+/// has more than two blocks, and the depot takes each of them.
 const WORD: u8 = 6;
 
 /// CPUs 0 and 1 split blocks, free the frames, and allocate what the other has freed. CPU 2
@@ -32,7 +33,8 @@ pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
 fn with_depot(tuning: &mut Tuning) {
     tuning.zone.depot_divisor = Auto::Fixed(8);
     tuning.pcp.high_fraction = 1000;
-    // Frames of sparse pageblocks would bypass the depot.
+    // Frees in a sparse pageblock (more than `emptying_above` free frames) go to the zone, past the
+    // depot. With 512 no pageblock is sparse.
     tuning.zone.emptying_above = 512;
 }
 

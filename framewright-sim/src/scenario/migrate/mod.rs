@@ -5,10 +5,10 @@
 //!
 //! CPU 2 compacts, CPU 0 stores to pages, CPU 1 stores to one and causes an event as soon as pages
 //! are claimed. The schedule decides at which [step](Step) of a migration the event happens. Each
-//! event is counted ([`Machine::reach`]), so that the coverage can be checked. The owner refuses
-//! each page twice before the remapping, so every run has migrations to undo and to release. At the
-//! end no store is lost, no page is claimed, no pageblock is isolated, no frame is missing, and a
-//! page whose write failed is dirty.
+//! event is counted ([`Machine::reach`]), so that the coverage can be checked. In the scenarios with
+//! an event, the owner refuses each page twice just before the remapping, so there are migrations to
+//! undo and to release. At the end no store is lost, no page is claimed, no pageblock is isolated, no
+//! frame is missing, and a page whose write failed is dirty.
 //!
 //! Counts of the events in 2000 random schedules from seed 0, without a bug (-: cannot happen):
 //!
@@ -21,15 +21,16 @@
 //! | a frame beside the page's target is freed  |  1013 |    45 |  1963 |  204 |   398 |  377 |       - |
 //!
 //! * The library calls the owner to claim, unmap and remap pages, and at no other step.
-//! * A pin or an unmapping counts once, at the first step that it observes under the lock of the
-//!   page table. If the page is mapped at that time, the operation takes effect at once; otherwise
+//! * A pin or an unmapping counts once: for the step at which the page is when the operation first
+//!   holds the page-table lock. If the page is mapped at that time, the operation takes effect at once; otherwise
 //!   it waits for the mapping. A page that is pinned between the owner's check and the unmapping is
 //!   busy at its remapping.
 //! * A failed write counts at the time of the failure; it may have begun earlier. Afterwards the
 //!   page is dirty, with an error. This state belongs to the frame, so a migration must move it.
-//! * A frame beside a target counts at the step that the page has reached when the frame is merged.
-//!   The owner reads the targets from the library's moves. At `claim` some targets may have been
-//!   freed just before; their number is not known. At `release` all of them have been freed.
+//! * The free of a frame beside a target counts for the step of the page whose target is the
+//!   neighbour of the frame, read after the merge. The owner reads the targets from the library's
+//!   moves. The `claim` column may be too high, by an unknown number: some of those targets may
+//!   already be free again. At `release` all of them have been freed.
 //!
 //! Symptoms of the bugs: the library refuses the second free of a target ([`Bug::TargetFreed`]). A
 //! page that was claimed when its write failed stays claimed ([`Bug::FailedStaysClaimed`]). The
@@ -108,8 +109,8 @@ pub(super) fn write_fails(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::WriteFails)).0
 }
 
-/// As [`run`], but CPU 1 unmaps the pages. Their frames are freed to the lists of its CPU, or at
-/// the end of the claim.
+/// As [`run`], but CPU 1 unmaps the pages. It frees their frames to its lists, unless a page is
+/// claimed: then its frame is freed when the claim ends.
 pub(super) fn unmap(machine: &Machine, bug: Option<Bug>) -> Verdict {
     run_with(machine, bug, None, Some(Event::Unmapped)).0
 }
