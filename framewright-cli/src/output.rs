@@ -89,10 +89,7 @@ pub(crate) fn save_json(path: Option<&Path>, report: &Report) -> Result<(), Fail
 }
 
 /// Writes a picture or another text to `path`, if there is one.
-pub(crate) fn save_text(
-    path: Option<&Path>,
-    text: impl FnOnce() -> String,
-) -> Result<(), Failure> {
+pub(crate) fn save_text(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let _uninterrupted = replaces(path).then(hold);
     write_text(path, text().as_bytes()).map_err(Failure::bad_input)

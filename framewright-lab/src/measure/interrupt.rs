@@ -45,7 +45,7 @@ const SHOOTDOWN: [Quantity; 2] = [
     Quantity {
         name: "shootdown_ns",
         unit: Unit::Nanos,
-        how: "first store to a page and madvise(MADV_DONTNEED) while another thread runs, minus the same while none does",
+        how: "madvise(MADV_DONTNEED) of a page while another thread runs, minus the same while none does",
     },
     Quantity {
         name: "shootdown_64_ns",
@@ -123,12 +123,14 @@ fn barriers(other: usize) -> Result<Vec<f64>, String> {
 fn shootdown(other: usize, pages: usize) -> Result<f64, String> {
     let mut area = Anonymous::new(pages).map_err(|errno| errno.to_string())?;
     let mut discards = || -> Result<f64, String> {
-        let start = Instant::now();
+        let mut time = Duration::ZERO;
         for _ in 0..CALLS {
             area.touch();
+            let start = Instant::now();
             area.discard().map_err(|errno| errno.to_string())?;
+            time += start.elapsed();
         }
-        Ok(start.elapsed().as_nanos() as f64)
+        Ok(time.as_nanos() as f64)
     };
     discards()?;
     let alone = discards()?;
