@@ -36,6 +36,8 @@ Examples:
       Lists settings with their meaning and source.
   framewright machines skx-2s-112
       Lists the costs of a server with 112 CPUs, and their sources.
+  framewright machines measure -o mine.toml
+      Measures this machine, and writes it as a machine that the simulator runs.
 
 Exit codes: 0 success, 1 a check failed, 2 bad input.";
 
@@ -59,7 +61,7 @@ pub(crate) enum Command {
     /// List the settings: default, range, meaning, source
     #[command(after_help = machines::TUNING_EXAMPLES)]
     Tuning(machines::TuningArgs),
-    /// List the simulated machines, or one with every parameter and its source
+    /// List the simulated machines, or one with every parameter and its source; or measure this one
     #[command(after_help = machines::MACHINES_EXAMPLES)]
     Machines(machines::MachinesArgs),
     /// Show the costs of a simulated machine that the gain of each mechanism depends on

@@ -3,13 +3,14 @@
 //!
 //! [`record`] makes recordings, [`trace`] reads them and the kernel's tables next to them, and
 //! [`replay`] replays them. [`micro`] and [`large_memory`] measure single operations,
-//! [`fragmentation`] measures the free memory after many operations. [`workloads`] contains
+//! [`fragmentation`] measures the free memory after many operations, and [`measure`] the machine itself. [`workloads`] contains
 //! workloads on threads, on [`simulated`] machines, or on the emulated machines of [`qemu`].
 //! [`paging`] contains workloads with more pages than memory has frames, [`host_paging`] runs one
 //! of them on threads over real memory, and [`high_alloc`] requests huge pages on a machine under
 //! load. [`reproduce`] compares published results with the library. [`report`] is the form of every
 //! result, and [`plot`] draws it.
 
+mod anonymous;
 mod clock;
 mod error;
 pub mod fragmentation;
@@ -17,6 +18,7 @@ pub mod high_alloc;
 pub mod host_paging;
 mod invariants;
 pub mod large_memory;
+pub mod measure;
 pub mod micro;
 pub mod paging;
 pub mod plot;

@@ -24,6 +24,7 @@ const COMMANDS: &[&[&str]] = &[
     &["hunt"],
     &["tuning"],
     &["machines"],
+    &["machines", "measure"],
     &["prices"],
 ];
 

@@ -5,6 +5,7 @@ mod help;
 mod high_alloc;
 mod hunt;
 mod machines;
+mod measure;
 mod output;
 mod paging;
 mod record;
