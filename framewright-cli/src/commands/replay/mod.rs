@@ -128,7 +128,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let cpus = format!("replay:{}", survey.cpus);
     let measured = Measured { runs: results, checks: checks.collect(), ..Measured::default() };
     let report = report("replay", cpus, None, measured);
-    output::save_svg(svg, || plot(&report).svg())?;
+    output::save_text(svg, || plot(&report).svg())?;
     let beside = beside.map(|(_, replay)| replay);
     finish(&report, &args.json, &text::show(&report, &replays, beside, output::style()))
 }
