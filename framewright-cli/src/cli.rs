@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::args::machine::simulated_machine;
 use crate::commands::{
     fragmentation, high_alloc, hunt, large_memory, machines, micro, paging, prices, qemu, record,
-    replay, reproduce, workload,
+    replay, reproduce, validate, workload,
 };
 use crate::failure::{Failure, Outcome};
 
@@ -38,6 +38,8 @@ Examples:
       Lists the costs of a server with 112 CPUs, and their sources.
   framewright machines measure -o mine.toml
       Measures this machine, and writes it as a machine that the simulator runs.
+  framewright validate mine.toml
+      Does the same work on this machine and on the simulated one, and compares the figures.
 
 Exit codes: 0 success, 1 a check failed, 2 bad input.";
 
@@ -64,6 +66,9 @@ pub(crate) enum Command {
     /// List the simulated machines, or one with every parameter and its source; or measure this one
     #[command(after_help = machines::MACHINES_EXAMPLES)]
     Machines(machines::MachinesArgs),
+    /// Do the same work on this machine and on its measured model, and compare the figures
+    #[command(after_help = validate::EXAMPLES)]
+    Validate(validate::ValidateArgs),
     /// Show the costs of a simulated machine that the gain of each mechanism depends on
     #[command(after_help = prices::EXAMPLES)]
     Prices(prices::PricesArgs),
@@ -157,6 +162,7 @@ impl Command {
             Self::Hunt(args) => hunt::hunt(args),
             Self::Tuning(args) => machines::tuning(args),
             Self::Machines(args) => machines::machines(args),
+            Self::Validate(args) => validate::validate(args),
             Self::Prices(args) => prices::prices(args),
         }
     }

@@ -4,7 +4,7 @@
 
 use rustix::{
     io::Errno,
-    mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap},
+    mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap},
 };
 use std::ptr::NonNull;
 
@@ -59,6 +59,24 @@ impl Anonymous {
         // SAFETY: the whole mapping, borrowed exclusively. Its contents are bytes without meaning.
         unsafe { madvise(start, bytes, Advice::LinuxDontNeed) }
     }
+
+    /// Forbids stores to all pages.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's reason.
+    pub(crate) fn forbid_stores(self) -> Result<ReadOnly, Errno> {
+        let (start, bytes) = (self.start.as_ptr().cast(), self.pages * PAGE);
+        // SAFETY: the whole mapping, which nothing stores to any more: `touch` needs the value that
+        // is consumed here.
+        unsafe { mprotect(start, bytes, MprotectFlags::READ)? };
+        Ok(ReadOnly { _area: self })
+    }
+}
+
+/// A mapping that can be read, and not written.
+pub(crate) struct ReadOnly {
+    _area: Anonymous,
 }
 
 impl Drop for Anonymous {

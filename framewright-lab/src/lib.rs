@@ -3,8 +3,10 @@
 //!
 //! [`record`] makes recordings, [`trace`] reads them and the kernel's tables next to them, and
 //! [`replay`] replays them. [`micro`] and [`large_memory`] measure single operations,
-//! [`fragmentation`] measures the free memory after many operations, and [`measure`] the machine itself. [`workloads`] contains
-//! workloads on threads, on [`simulated`] machines, or on the emulated machines of [`qemu`].
+//! [`fragmentation`] measures the free memory after many operations. [`measure`] measures this
+//! computer and makes a simulated machine of it, which [`validate`] compares with the computer.
+//! [`workloads`] contains workloads on threads, on [`simulated`] machines, or on the emulated
+//! machines of [`qemu`].
 //! [`paging`] contains workloads with more pages than memory has frames, [`host_paging`] runs one
 //! of them on threads over real memory, and [`high_alloc`] requests huge pages on a machine under
 //! load. [`reproduce`] compares published results with the library. [`report`] is the form of every
@@ -29,6 +31,7 @@ pub mod report;
 pub mod reproduce;
 pub mod simulated;
 pub mod trace;
+pub mod validate;
 pub mod workloads;
 
 pub use error::Error;

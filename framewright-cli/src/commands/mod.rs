@@ -13,6 +13,7 @@ pub(crate) mod qemu;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
+pub(crate) mod validate;
 pub(crate) mod workload;
 
 use framewright_lab::report::{Measured, Report, Verdict};

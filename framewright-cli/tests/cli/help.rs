@@ -26,6 +26,7 @@ const COMMANDS: &[&[&str]] = &[
     &["machines"],
     &["machines", "measure"],
     &["prices"],
+    &["validate"],
 ];
 
 fn help(command: &[&str]) -> String {

@@ -13,6 +13,7 @@ mod replay;
 mod run;
 mod simulated;
 mod tuning;
+mod validate;
 
 use assert_cmd::Command;
 
