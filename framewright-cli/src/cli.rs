@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::args::machine::simulated_machine;
 use crate::commands::{
     completions, fragmentation, high_alloc, hunt, large_memory, machines, micro, paging, prices,
-    qemu, record, replay, reproduce, workload,
+    qemu, record, replay, reproduce, validate, workload,
 };
 use crate::failure::{Failure, Outcome};
 
@@ -36,6 +36,10 @@ Examples:
       Lists settings with their meaning and source.
   framewright machines skx-2s-112
       Lists the costs of a server with 112 CPUs, and their sources.
+  framewright machines measure -o mine.toml
+      Measures this machine, and writes it as a machine that the simulator runs.
+  framewright validate mine.toml
+      Does the same work on this machine and on the simulated one, and compares the figures.
 
 Exit codes: 0 success, 1 a check failed, 2 bad input.";
 
@@ -59,9 +63,12 @@ pub(crate) enum Command {
     /// List the settings: default, range, meaning, source
     #[command(after_help = machines::TUNING_EXAMPLES)]
     Tuning(machines::TuningArgs),
-    /// List the simulated machines, or one with every parameter and its source
+    /// List the simulated machines, or one with every parameter and its source; or measure this one
     #[command(after_help = machines::MACHINES_EXAMPLES)]
     Machines(machines::MachinesArgs),
+    /// Do the same work on this machine and on its measured model, and compare the figures
+    #[command(after_help = validate::EXAMPLES)]
+    Validate(validate::ValidateArgs),
     /// Show the costs of a simulated machine that the gain of each mechanism depends on
     #[command(after_help = prices::EXAMPLES)]
     Prices(prices::PricesArgs),
@@ -160,6 +167,7 @@ impl Command {
             Self::Hunt(args) => hunt::hunt(args),
             Self::Tuning(args) => machines::tuning(args),
             Self::Machines(args) => machines::machines(args),
+            Self::Validate(args) => validate::validate(args),
             Self::Prices(args) => prices::prices(args),
             Self::Completions(format) => completions::completions(format),
         }

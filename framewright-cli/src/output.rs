@@ -47,7 +47,7 @@ pub(crate) fn check_json(path: Option<&Path>, inputs: &[&Path]) -> Result<(), Fa
     path.map_or(Ok(()), |path| check_destination(path, inputs).map_err(Failure::bad_input))
 }
 
-/// As [`check_json`], for a report and a picture (`option` is the picture's option). Neither may
+/// As [`check_json`], for a report and a picture or another file (`option` is its option). Neither may
 /// overwrite the other or the machine file.
 pub(crate) fn check_outputs(
     json: Option<&Path>,
@@ -90,14 +90,11 @@ pub(crate) fn save_json(path: Option<&Path>, report: &Report) -> Result<(), Fail
     write_json(path, report).map_err(Failure::bad_input)
 }
 
-/// Writes the picture to `path`, if there is one.
-pub(crate) fn save_svg(
-    path: Option<&Path>,
-    picture: impl FnOnce() -> String,
-) -> Result<(), Failure> {
+/// Writes a picture or another text to `path`, if there is one.
+pub(crate) fn save_text(path: Option<&Path>, text: impl FnOnce() -> String) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let _uninterrupted = replaces(path).then(hold);
-    write_text(path, picture().as_bytes()).map_err(Failure::bad_input)
+    write_text(path, text().as_bytes()).map_err(Failure::bad_input)
 }
 
 /// Prints a warning on standard error, about a fact that the result does not contain.

@@ -1,5 +1,5 @@
 //! Properties of the machine that measurements need: CPU time of a thread, pinning, real-time
-//! priority.
+//! priority, waits for another thread.
 
 use rustix::{
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
@@ -51,6 +51,32 @@ fn real_time() -> bool {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: a valid parameter block, borrowed for the call; 0 is the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const priority) == 0 }
+}
+
+/// The wait of a thread for the other one: the thread spins, and after a while yields the CPU.
+/// Otherwise two parallel measurements could wait for each other for ever: under `SCHED_FIFO`, no
+/// other thread of the same priority runs on the CPU of a spinning thread.
+pub(crate) struct SpinWait(u32);
+
+impl SpinWait {
+    /// Spins before the first yield: about a hundred microseconds, far longer than a running
+    /// partner takes.
+    const SPINS: u32 = 10_000;
+
+    pub(crate) fn new() -> Self {
+        Self(Self::SPINS)
+    }
+
+    #[inline]
+    pub(crate) fn wait(&mut self) {
+        match self.0.checked_sub(1) {
+            Some(left) => {
+                self.0 = left;
+                std::hint::spin_loop();
+            }
+            None => std::thread::yield_now(),
+        }
+    }
 }
 
 /// Describes how measurements with two threads run on this machine.

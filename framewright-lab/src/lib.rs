@@ -3,19 +3,23 @@
 //!
 //! [`record`] makes recordings, [`trace`] reads them and the kernel's tables next to them, and
 //! [`replay`] replays them. [`micro`] and [`large_memory`] measure single operations,
-//! [`fragmentation`] measures the free memory after many operations. [`workloads`] contains
-//! workloads on threads, on [`simulated`] machines, or on the emulated machines of [`qemu`].
+//! [`fragmentation`] measures the free memory after many operations. [`measure`] measures this
+//! computer and makes a simulated machine of it, which [`validate`] compares with the computer.
+//! [`workloads`] contains workloads on threads, on [`simulated`] machines, or on the emulated
+//! machines of [`qemu`].
 //! [`paging`] contains workloads with more pages than memory has frames, [`host_paging`] runs one
 //! of them on threads over real memory, and [`high_alloc`] requests huge pages on a machine under
 //! load. [`reproduce`] compares published results with the library. [`report`] is the form of every
 //! result, and [`plot`] draws it.
 //!
 //! The feature `host` (on by default) adds what needs Linux: [`record`], [`qemu`], [`micro`],
-//! [`fragmentation`], [`large_memory`], [`host_paging`], and the workloads on threads.
+//! [`fragmentation`], [`large_memory`], [`measure`], [`validate`], [`host_paging`], and the workloads on threads.
 
 // Some functions are only for the machines that the feature `host` adds.
 #![cfg_attr(not(feature = "host"), allow(dead_code, unused_imports))]
 
+#[cfg(feature = "host")]
+mod anonymous;
 mod checkout;
 #[cfg(feature = "host")]
 mod clock;
@@ -29,6 +33,8 @@ mod invariants;
 #[cfg(feature = "host")]
 pub mod large_memory;
 #[cfg(feature = "host")]
+pub mod measure;
+#[cfg(feature = "host")]
 pub mod micro;
 pub mod paging;
 pub mod plot;
@@ -41,6 +47,8 @@ pub mod report;
 pub mod reproduce;
 pub mod simulated;
 pub mod trace;
+#[cfg(feature = "host")]
+pub mod validate;
 pub mod workloads;
 
 pub use error::Error;

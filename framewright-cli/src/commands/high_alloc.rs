@@ -164,7 +164,7 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let drawn = measured.picture.take();
     let seed = Some(args.run.first_seed());
     let report = report("high-alloc", spec.name().to_owned(), seed, measured);
-    output::save_svg(picture, || drawn.unwrap_or_default())?;
+    output::save_text(picture, || drawn.unwrap_or_default())?;
     let (name, cpus) = (spec.name(), spec.cpus());
     let times = times(seeds.len(), work.quick);
     let machine = format!("{name} (simulated): {cpus} CPUs, {} MiB; {times}", mib(work.frames));

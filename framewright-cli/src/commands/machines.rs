@@ -1,13 +1,15 @@
-//! `framewright machines | tuning`: lists simulated machines with their parameters, and settings.
+//! `framewright machines | tuning`: lists simulated machines with their parameters, and settings. `machines measure` is
+//! in its own file.
 
 use std::fmt::Write;
 
-use clap::Args as ArgGroup;
+use clap::{Args as ArgGroup, Subcommand};
 use framewright::Tuning;
 use framewright::tuning::{KEYS, Key};
 use framewright_lab::report::{Style, Table};
 use framewright_sim::machine::{Figure, Inherited, PARAMETERS, Spec, Topology, presets};
 
+use super::measure;
 use crate::args::machine::{Machine, simulated};
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -37,10 +39,15 @@ Examples:
       One machine: every parameter with its value, unit and source.
   framewright machines skx-2s-112 --toml
       The same as a file with the meaning of each parameter: change it, name it, and run it as
-      --machine FILE.toml.";
+      --machine FILE.toml.
+  framewright machines measure -o mine.toml
+      Measures the machine at hand, and writes it as such a file.";
 
 #[derive(Debug, ArgGroup)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct MachinesArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<MachinesCommand>,
     /// A preset, uniform:N, or FILE.toml
     #[arg(value_name = "MACHINE")]
     pub(crate) machine: Option<String>,
@@ -49,8 +56,18 @@ pub(crate) struct MachinesArgs {
     pub(crate) toml: bool,
 }
 
-/// Lists all machines, or one in full.
+#[derive(Debug, Subcommand)]
+pub(crate) enum MachinesCommand {
+    /// Measure this machine, and write it as a machine file
+    #[command(after_help = measure::EXAMPLES)]
+    Measure(measure::MeasureArgs),
+}
+
+/// Lists all machines, or one in full; or measures this one.
 pub(crate) fn machines(args: &MachinesArgs) -> Result<Outcome, Failure> {
+    if let Some(MachinesCommand::Measure(args)) = &args.command {
+        return measure::measure(args);
+    }
     let text = match args.machine.as_deref() {
         None => show_machines(&all()?, output::style()),
         Some(name) => {

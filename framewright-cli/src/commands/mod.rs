@@ -6,6 +6,7 @@ pub(crate) mod high_alloc;
 pub(crate) mod hunt;
 pub(crate) mod large_memory;
 pub(crate) mod machines;
+pub(crate) mod measure;
 pub(crate) mod micro;
 pub(crate) mod paging;
 pub(crate) mod prices;
@@ -13,6 +14,7 @@ pub(crate) mod qemu;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
+pub(crate) mod validate;
 pub(crate) mod workload;
 
 use framewright_lab::report::{Measured, Report, Verdict};
@@ -54,9 +56,11 @@ fn command(args: impl Iterator<Item = String>) -> Vec<String> {
     let mut command = vec!["framewright".to_owned()];
     let mut args = args;
     while let Some(arg) = args.next() {
-        if ["--json", "--svg", "--picture"].contains(&&*arg) {
+        if ["--json", "--svg", "--picture", "--output", "-o"].contains(&&*arg) {
             args.next();
-        } else if !["--json=", "--svg=", "--picture="].iter().any(|option| arg.starts_with(option))
+        } else if !["--json=", "--svg=", "--picture=", "--output="]
+            .iter()
+            .any(|option| arg.starts_with(option))
         {
             command.push(arg);
         }

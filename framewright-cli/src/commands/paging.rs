@@ -226,7 +226,7 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     let measured = measured.map_err(|error| about_memory(error, args.memory))?;
     let report = report(name, spec.name().to_owned(), Some(args.run.first_seed()), measured);
     let draw = || paging::plot(&report.runs, &paging.work, &report.command.join(" ")).svg();
-    output::save_svg(svg, draw)?;
+    output::save_text(svg, draw)?;
     let style = output::style();
     let seeds = print::seeds(print::rounds(&report) as usize);
     let [machine, model, note] = print::simulated(spec, frames, &seeds);

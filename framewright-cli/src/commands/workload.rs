@@ -317,7 +317,7 @@ fn scaled(work: &Workload, cpus: &[u16], args: &WorkloadArgs) -> Result<Outcome,
     let machine = format!("uniform:{}", sizes.join(","));
     let report = report(work.name(), machine, Some(args.run.first_seed()), measured);
     let draw = || scaling::plot(&report.runs, work.name(), &report.command.join(" ")).svg();
-    output::save_svg(args.svg.as_deref(), draw)?;
+    output::save_text(args.svg.as_deref(), draw)?;
     finish(&report, &args.run.json, &show_scaled(&report, &scaling, output::style()))
 }
 

@@ -24,8 +24,10 @@ const COMMANDS: &[&[&str]] = &[
     &["hunt"],
     &["tuning"],
     &["machines"],
+    &["machines", "measure"],
     &["prices"],
     &["completions"],
+    &["validate"],
 ];
 
 fn help(command: &[&str]) -> String {

@@ -6,6 +6,7 @@ mod help;
 mod high_alloc;
 mod hunt;
 mod machines;
+mod measure;
 mod output;
 mod paging;
 mod record;
@@ -13,6 +14,7 @@ mod replay;
 mod run;
 mod simulated;
 mod tuning;
+mod validate;
 
 use assert_cmd::Command;
 

@@ -5,7 +5,7 @@ use super::{
     calls::{Blocks, CPUS, alloc, free, limited, pairs, per_operation},
     scale::Scale,
 };
-use crate::clock::{settle, two_cpus};
+use crate::clock::{SpinWait, settle, two_cpus};
 use framewright_peers::Peer;
 use std::{
     sync::{
@@ -40,32 +40,6 @@ fn both<R: Send>(work: impl Fn(usize) -> R + Sync) -> Option<[R; 2]> {
         let [first, second] = threads.map(|thread| thread.join().ok());
         Some([first?, second?])
     })
-}
-
-/// The wait of a thread for the other one: the thread spins, and after a while yields the CPU.
-/// Otherwise two parallel measurements could wait for each other for ever: under `SCHED_FIFO`, no
-/// other thread of the same priority runs on the CPU of a spinning thread.
-struct SpinWait(u32);
-
-impl SpinWait {
-    /// Spins before the first yield: about a hundred microseconds, far longer than a running
-    /// partner takes.
-    const SPINS: u32 = 10_000;
-
-    fn new() -> Self {
-        Self(Self::SPINS)
-    }
-
-    #[inline]
-    fn wait(&mut self) {
-        match self.0.checked_sub(1) {
-            Some(left) => {
-                self.0 = left;
-                std::hint::spin_loop();
-            }
-            None => std::thread::yield_now(),
-        }
-    }
 }
 
 /// A barrier: both threads spin until both have arrived, for any number of laps.

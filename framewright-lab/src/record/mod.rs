@@ -43,6 +43,7 @@ mod tracefs;
 pub use capture::{Capture, Summary, Tally};
 pub use destination::{Destination, WrittenFiles};
 pub use lost::{Lost, RecordError};
+pub(crate) use names::{LOCKS, RECORDED, Wanted};
 pub use session::Session;
 pub use shootdowns::Shootdowns;
 pub use tracefs::Tracefs;

@@ -94,7 +94,7 @@ pub(super) fn proc_uses_initial_pid_namespace() -> bool {
 }
 
 /// An event of the kernel, by subsystem and name.
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// Its subsystem; an empty name stands for all events of it.
     pub(super) subsystem: &'static str,
     pub(super) name: &'static str,
@@ -111,13 +111,17 @@ const fn optional(subsystem: &'static str, name: &'static str) -> Wanted {
 }
 
 /// The events of a recording.
-pub(super) const RECORDED: &[Wanted] = &[
+pub(crate) const RECORDED: &[Wanted] = &[
     needed("kmem", "mm_page_alloc"),
     needed("kmem", "mm_page_free"),
     optional("kmem", "mm_page_free_batched"),
     optional("kmem", "mm_page_pcpu_drain"),
     optional("kmem", "mm_page_alloc_zone_locked"),
     optional("kmem", "mm_page_alloc_extfrag"),
+    // Proposed; no released kernel has it.
+    optional("kmem", "mm_zone_locked"),
+    optional("lock", "contention_begin"),
+    optional("lock", "contention_end"),
     optional("compaction", ""),
     optional("tlb", "tlb_flush"),
     optional("vmscan", "mm_vmscan_kswapd_wake"),
@@ -125,6 +129,13 @@ pub(super) const RECORDED: &[Wanted] = &[
     optional("vmscan", "mm_vmscan_wakeup_kswapd"),
     optional("vmscan", "mm_vmscan_direct_reclaim_begin"),
     optional("vmscan", "mm_vmscan_direct_reclaim_end"),
+];
+
+/// The events of waits for locks.
+pub(crate) const LOCKS: &[Wanted] = &[
+    optional("kmem", "mm_zone_locked"),
+    needed("lock", "contention_begin"),
+    needed("lock", "contention_end"),
 ];
 
 /// Events with the names of tasks. They are not recorded.

@@ -23,6 +23,18 @@ const LEAST: u64 = 1 << 20;
 /// By default all buffers together have at most memory divided by this number.
 const PART: u64 = 32;
 
+/// What is recorded.
+pub(super) struct Scope {
+    events: &'static [Wanted],
+    /// Only the events of this process's tasks, and of those that they will make.
+    own_tasks: bool,
+}
+
+impl Scope {
+    /// All events of a recording, of all tasks.
+    pub(super) const ALL: Self = Self { events: RECORDED, own_tasks: false };
+}
+
 /// A running recording.
 pub struct Session {
     // Dropped in this order: readers have files of the instance open.
@@ -49,7 +61,22 @@ impl Session {
         destination: &Destination,
         buffer: Option<u64>,
     ) -> Result<Self, RecordError> {
-        Self::start_with(tracefs, destination.folder(), buffer, Path::new("/proc"))
+        Self::start_with(tracefs, destination.folder(), buffer, Path::new("/proc"), &Scope::ALL)
+    }
+
+    /// Starts recording some events of this process's own tasks, and of those that they will make.
+    ///
+    /// # Errors
+    /// As [`Session::start`].
+    pub(crate) fn start_own(
+        tracefs: &Tracefs,
+        destination: &Destination,
+        buffer: u64,
+        events: &'static [Wanted],
+    ) -> Result<Self, RecordError> {
+        let scope = Scope { events, own_tasks: true };
+        let (folder, proc) = (destination.folder(), Path::new("/proc"));
+        Self::start_with(tracefs, folder, Some(buffer), proc, &scope)
     }
 
     pub(super) fn start_with(
@@ -57,13 +84,17 @@ impl Session {
         folder: &Path,
         buffer: Option<u64>,
         proc: &Path,
+        scope: &Scope,
     ) -> Result<Self, RecordError> {
         let cpus = shootdowns::cpus(&tracefs.path("per_cpu"))?;
         let buffer = buffer.unwrap_or_else(|| suitable(proc, cpus.len()));
         let instance = Instance::create(&tracefs.files, tracefs.instance(), buffer)?;
         let layout = page_layout(tracefs)?;
         let mut formats = Vec::new();
-        for event in RECORDED.iter().chain(NAMING) {
+        if scope.own_tasks {
+            instance.only_own_tasks()?;
+        }
+        for event in scope.events.iter().chain(NAMING) {
             if instance.enable(event)? {
                 read_formats(&instance.path("events"), event, &mut formats)?;
             } else if event.needed {

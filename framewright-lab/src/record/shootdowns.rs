@@ -45,13 +45,7 @@ impl Shootdowns {
         let tracefs = Tracefs::find()?;
         tracefs.remove_stale();
         let instance = Instance::create(&tracefs.files, tracefs.instance(), BUFFER)?;
-        let threads: Vec<String> = fs::read_dir("/proc/self/task")
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-            .collect();
-        instance.set("options/event-fork", "1")?;
-        instance.set("set_event_pid", &threads.join(" "))?;
+        instance.only_own_tasks()?;
         let event = format!("events/{}/{}", EVENT.subsystem, EVENT.name);
         instance.set(&format!("{event}/filter"), RECEIVED)?;
         if !instance.enable(&EVENT)? {
@@ -147,6 +141,18 @@ impl Instance {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(reason) => Err(RecordError::kernel("enabling", &path, reason)),
         }
+    }
+
+    /// Limits the events to those of this process's threads, and of the threads and processes that
+    /// they will make.
+    pub(super) fn only_own_tasks(&self) -> Result<(), RecordError> {
+        let threads: Vec<String> = fs::read_dir("/proc/self/task")
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        self.set("options/event-fork", "1")?;
+        self.set("set_event_pid", &threads.join(" "))
     }
 
     /// Switches tracing on or off.

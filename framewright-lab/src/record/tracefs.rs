@@ -6,6 +6,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::{fs, io};
 
 use rustix::io::Errno;
@@ -17,12 +18,17 @@ use super::lost::RecordError;
 /// The usual mount points.
 const USUAL: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// Prefix of the names of this program's instances, followed by the process number.
+/// Prefix of the names of this program's instances, followed by the process number, and by a further
+/// number if the process has opened tracefs before.
 const PREFIX: &str = "framewright-";
+/// How often this process has opened tracefs.
+static OPENED: AtomicU32 = AtomicU32::new(0);
 
 /// An open tracefs.
 pub struct Tracefs {
     root: PathBuf,
+    /// Different for each value of a process, which can then be used at the same time.
+    number: u32,
     pub(super) files: Arc<dyn Files>,
     /// Keeps the private mount.
     _mount: Option<OwnedFd>,
@@ -35,10 +41,11 @@ impl Tracefs {
     /// The kernel has none, or this user may not use it.
     pub fn find() -> Result<Self, RecordError> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let number = OPENED.fetch_add(1, Relaxed);
         let places = USUAL.into_iter().map(PathBuf::from).chain(mounted(&mounts));
         for root in places {
             match fs::metadata(root.join("instances")) {
-                Ok(_) => return Ok(Self { root, files: Arc::new(Kernel), _mount: None }),
+                Ok(_) => return Ok(Self { root, number, files: Arc::new(Kernel), _mount: None }),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     return Err(RecordError::refused());
                 }
@@ -47,12 +54,12 @@ impl Tracefs {
         }
         let mount = mount().map_err(cannot_mount)?;
         let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
-        Ok(Self { root, files: Arc::new(Kernel), _mount: Some(mount) })
+        Ok(Self { root, number, files: Arc::new(Kernel), _mount: Some(mount) })
     }
 
     #[cfg(test)]
     pub(super) fn at(root: &Path, files: Arc<dyn Files>) -> Self {
-        Self { root: root.to_owned(), files, _mount: None }
+        Self { root: root.to_owned(), number: 0, files, _mount: None }
     }
 
     /// Whether it is this process's own mount.
@@ -68,7 +75,14 @@ impl Tracefs {
 
     /// The path of this process's instance.
     pub(super) fn instance(&self) -> PathBuf {
-        self.path("instances").join(format!("{PREFIX}{}", std::process::id()))
+        self.path("instances").join(self.instance_name())
+    }
+
+    fn instance_name(&self) -> String {
+        match self.number {
+            0 => format!("{PREFIX}{}", std::process::id()),
+            number => format!("{PREFIX}{}-{number}", std::process::id()),
+        }
     }
 
     /// Removes instances of killed recorders, and returns their names. The kernel refuses to remove
@@ -78,11 +92,12 @@ impl Tracefs {
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let stale = names.filter(|name| {
             // A new instance may not be in use yet, but its process lives.
-            let maker = name.strip_prefix(PREFIX).and_then(|pid| pid.parse::<u32>().ok());
+            let maker = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+            let maker = maker.and_then(|pid| pid.parse::<u32>().ok());
             let lives = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
-            // This process has created no instance so far: an instance with its number is from an
-            // older process.
-            maker.is_some_and(|pid| pid == std::process::id() || !lives(pid))
+            // This value has created no instance so far: an instance of its name is from an older
+            // process with the number of this one.
+            maker.is_some_and(|pid| *name == self.instance_name() || !lives(pid))
         });
         stale
             .filter(|name| {

@@ -75,7 +75,12 @@ impl Census {
             }
             Event::ZoneLocked { pfn, order, .. } => self.see(pfn, order, AtStart::Free),
             Event::ExtFrag(event) => self.see(event.pfn, event.fallback_order, AtStart::Free),
-            Event::AllocFailed { .. } | Event::FreeBatched { .. } | Event::Other => {}
+            Event::AllocFailed { .. }
+            | Event::FreeBatched { .. }
+            | Event::ContentionBegin { .. }
+            | Event::ContentionEnd { .. }
+            | Event::ZoneWait { .. }
+            | Event::Other => {}
         }
     }
 

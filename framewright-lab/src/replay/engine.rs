@@ -6,6 +6,7 @@ use super::allocator::Allocator;
 use super::census::{Freed, Ledger, parts};
 use super::kernel::KernelCounter;
 use super::lists;
+use super::lock_waits::LockWaits;
 use super::machine::{highest, request};
 use super::map::PageblockMap;
 use super::plan::{Plan, ZonePlan};
@@ -31,6 +32,7 @@ pub(super) struct Engine<'s, A: Allocator> {
     pub(super) logical: Logical,
     pub(super) kernel: Vec<KernelCounter>,
     pub(super) samples: Vec<Sample>,
+    pub(super) waits: LockWaits,
     /// Reused for every event, to avoid allocations.
     freed: Freed<A::Block>,
 }
@@ -53,6 +55,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
             plan,
             logical: Logical::default(),
             samples: Vec::new(),
+            waits: LockWaits::default(),
             freed: Freed::default(),
         }
     }
@@ -98,6 +101,8 @@ impl<'s, A: Allocator> Engine<'s, A> {
     fn event(&mut self, record: &Record) {
         self.machine.set_time(record.nanos);
         self.kernel[usize::from(record.cpu)].add(&record.event);
+        let zone_of = |pfn| self.plan.zone_of(pfn);
+        self.waits.add(record.cpu, record.nanos, &record.event, zone_of);
         match record.event {
             Event::Alloc { pfn, order, migratetype, gfp } => {
                 self.logical.allocs += 1;

@@ -158,7 +158,10 @@ impl KernelCounter {
                     activity.extfrag_steals += 1;
                 }
             }
-            Event::Other => {}
+            Event::ContentionBegin { .. }
+            | Event::ContentionEnd { .. }
+            | Event::ZoneWait { .. }
+            | Event::Other => {}
         }
         self.run = run;
     }

@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 
 use framewright::observe::CpuStats;
 use framewright::{Config, InitError, Layout, Memory, MemoryRange, Tuning};
+use framewright_sim::machine::Spec;
 
 use super::Tables;
 use super::allocator::Allocator;
@@ -35,7 +36,9 @@ pub(super) fn replay(
     let layout = Layout::new::<Serial>(&config).map_err(setup)?;
     let mut buffer = Vec::with_capacity(layout.bytes() + layout.align());
     let metadata = aligned(buffer.spare_capacity_mut(), &layout);
-    let memory = Memory::new(Serial::default(), &config, metadata).map_err(setup)?;
+    let common = Spec::uniform(1)?;
+    let platform = Serial::new(*common.costs());
+    let memory = Memory::new(platform, &config, metadata).map_err(setup)?;
 
     let mut engine = Engine::start(Machine::new(&memory, plan.cpus)?, survey, plan, &maps);
     drop(maps);
@@ -85,7 +88,7 @@ fn report(
     }
     let memory = engine.machine.memory();
     let (in_use, held) = (begin.in_use, begin.held);
-    let zones = begin.end(&engine.machine, plan);
+    let zones = begin.end(&engine.machine, plan, &engine.waits);
     let mut free = FreeReport::default();
     for (index, zone) in zones.iter().enumerate() {
         if index == 0 { free = zone.free.clone() } else { free.add(&zone.free) }

@@ -14,7 +14,8 @@ use super::{
     census::Census,
     kernel::{FreeMemory, FreeReport},
     layout::Layout,
-    machine::Machine,
+    lock_waits::{KernelLock, LockWaits},
+    machine::{Machine, OwnLock},
     map::PageblockMap,
     plan::{ListsPlan, Plan, ZonePlan},
     report::{HeldReport, ZoneReport},
@@ -169,13 +170,24 @@ impl Beginning {
     }
 
     /// The zones, with the current state as their end.
-    pub(super) fn end(self, machine: &Machine<'_, '_>, plan: &Plan) -> Vec<ZoneReport> {
+    pub(super) fn end(
+        self,
+        machine: &Machine<'_, '_>,
+        plan: &Plan,
+        waits: &LockWaits,
+    ) -> Vec<ZoneReport> {
         let memory = machine.memory();
         let mut zones = self.zones;
-        for (zone, plan) in zones.iter_mut().zip(&plan.zones) {
+        for (number, (zone, plan)) in zones.iter_mut().zip(&plan.zones).enumerate() {
+            zone.kernel_lock = waits.of_zone(number);
             if let Some(info) = machine.id_of(plan).and_then(|id| memory.zone(id)) {
                 zone.free.end = FreeMemory::ours(&memory.block_counts(info.id));
                 zone.held.end = info.held_by_cpus;
+                let (before, after) = (zone.lock, memory.platform().lock(info.id));
+                zone.lock = OwnLock {
+                    holds: after.holds - before.holds,
+                    hold_nanos: after.hold_nanos - before.hold_nanos,
+                };
             }
         }
         zones
@@ -205,6 +217,8 @@ fn begin_zone(machine: &Machine<'_, '_>, plan: &ZonePlan, tables: &Tables) -> Op
             kernel_start: before.and_then(FreeMemory::of_zone),
             kernel_end: after.and_then(FreeMemory::of_zone),
         },
+        kernel_lock: KernelLock::default(),
+        lock: memory.platform().lock(info.id),
     })
 }
 

@@ -3,12 +3,17 @@
 use framewright::{
     Block, CpuId, CpuToken, Memory, MigrateType, Order, Pfn, Platform, Request, ZoneId, ZoneKind,
     observe::Corruption,
-    platform::{BarrierTarget, OwnerLock, Probe, Wait},
+    platform::{BarrierTarget, Cost, OwnerLock, Probe, Section, Wait},
     sync::{PlainWord, SpinFlag},
 };
+use framewright_sim::machine::Costs;
+use serde::Serialize;
 use std::{
     fmt::Display,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
 use super::{
@@ -128,13 +133,61 @@ impl<'m> Allocator for Machine<'_, 'm> {
     }
 }
 
+/// The use of the lock of a zone in a replay, which has no waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct OwnLock {
+    /// Holds.
+    pub holds: u64,
+    /// Nanoseconds of all holds, modelled: instructions of the library on the common machine.
+    pub hold_nanos: u64,
+}
+
+/// Holds of zone locks.
+#[derive(Debug, Default)]
+struct Holds {
+    /// The zone whose lock is held, plus one; 0 if none is.
+    held: AtomicUsize,
+    /// The number of holds of each zone, and tenths of instructions under its lock.
+    zones: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Holds {
+    fn count(&self, zone: usize, add: impl FnOnce(&mut (u64, u64))) {
+        // The counters are valid after a panic of another thread, too.
+        let mut zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        if zones.len() <= zone {
+            zones.resize(zone + 1, (0, 0));
+        }
+        add(&mut zones[zone]);
+    }
+}
+
 /// A platform whose CPUs take turns on one thread. Frames have no contents.
 #[derive(Debug, Default)]
 pub(super) struct Serial {
     nanos: AtomicU64,
+    costs: Costs,
+    holds: Holds,
 }
 
 impl Serial {
+    /// A platform with the costs of a machine.
+    pub(super) fn new(costs: Costs) -> Self {
+        Self { costs, ..Self::default() }
+    }
+
+    /// The use of the lock of a zone so far.
+    pub(super) fn lock(&self, zone: ZoneId) -> OwnLock {
+        let zones = self.holds.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        let (holds, tenths) = zones.get(zone.index()).copied().unwrap_or_default();
+        let cycles = self.costs.instructions(tenths / 10);
+        let hold_nanos = match self.costs.clock.frequency_mhz {
+            0 => 0,
+            _ => self.costs.nanos_of_cycles(cycles),
+        };
+        OwnLock { holds, hold_nanos }
+    }
+
     /// Sets the clock to the recorded time.
     pub(super) fn set_time(&self, nanos: u64) {
         self.nanos.store(nanos, Ordering::Relaxed);
@@ -177,7 +230,36 @@ unsafe impl Platform for Serial {
     }
 }
 
-impl Probe for Serial {}
+impl Probe for Serial {
+    const LISTENING: bool = true;
+
+    #[inline]
+    fn cost(&self, cost: Cost, count: u32) {
+        if let Some(zone) = self.holds.held.load(Ordering::Relaxed).checked_sub(1) {
+            let tenths = framewright_sim::platform::tenths(&self.costs.library, cost);
+            // Reading a zone's state takes the lock, too, and is no hold of this kind.
+            let holds = u64::from(cost == Cost::ZoneHold);
+            self.holds.count(zone, |(all, sum)| {
+                *all += holds;
+                *sum += tenths * u64::from(count);
+            });
+        }
+    }
+
+    #[inline]
+    fn enter(&self, section: Section) {
+        if let Section::Zone(zone) = section {
+            self.holds.held.store(zone.index() + 1, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn leave(&self, section: Section) {
+        if let Section::Zone(_) = section {
+            self.holds.held.store(0, Ordering::Relaxed);
+        }
+    }
+}
 
 /// The highest zone that a recorded caller could use.
 pub(super) fn highest(gfp: GfpFlags) -> ZoneKind {

@@ -43,6 +43,7 @@
 //! | `stand_ins` | memory in use whose allocation was not recorded                 |
 //! | `engine`    | second reading: event by event                                  |
 //! | `kernel`    | the recorded kernel's own activity, counted                     |
+//! | `lock_waits` | the recorded kernel's waits for zone locks, and holds of them   |
 //! | `state`     | the state of memory at the start of a recording, for other machines |
 //! | `report`    | the result                                                      |
 
@@ -54,6 +55,7 @@ mod layout;
 mod library;
 mod list_buddy;
 mod lists;
+mod lock_waits;
 mod machine;
 mod map;
 mod plan;
@@ -64,6 +66,9 @@ mod state;
 mod survey;
 
 pub use kernel::{Blocks, FreeMemory, FreeReport, KernelActivity, SHOWN_ORDERS};
+pub use lock_waits::KernelLock;
+pub(crate) use lock_waits::LockWaits;
+pub use machine::OwnLock;
 pub use report::{
     Activity, Balance, CpuReport, HeldReport, ListBuddyReport, Logical, MachineReport, OverTime,
     ReplayReport, Sample, ZoneReport,

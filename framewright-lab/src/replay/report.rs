@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use super::allocator::MemoryState;
 use super::kernel::{FreeMemory, FreeReport, KernelActivity};
+use super::lock_waits::KernelLock;
+use super::machine::OwnLock;
 
 /// The complete result of a replay. Counts exclude the setup of the initial state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -93,6 +95,10 @@ pub struct ZoneReport {
     pub held: HeldReport,
     /// Its free memory.
     pub free: FreeReport,
+    /// The use of its lock by the recorded kernel.
+    pub kernel_lock: KernelLock,
+    /// The use of its lock by the replay.
+    pub lock: OwnLock,
 }
 
 /// Frames on the CPU lists of a zone, at the start and the end of the recording.

@@ -353,3 +353,24 @@ fn impossible_replays_are_refused_with_a_reason() {
     assert!(fails(&good, Some(&giant)).contains("a replay can have at most 1073741824"));
     assert!(Recording::open(Path::new("/nowhere/at/all"), 0).is_err());
 }
+
+#[test]
+fn waits_and_holds_of_zone_locks_are_reported_beside_the_replay_s_own() {
+    let locked =
+        "mm_page_alloc_zone_locked: page=1 pfn=0x201 order=0 migratetype=1 percpu_refill=1";
+    let script = Script::default()
+        .line(0, "contention_begin: 00000000980e6a35 (flags=SPIN)")
+        .line(0, "contention_end: 00000000980e6a35 (ret=0)")
+        .line(0, locked)
+        .line(0, locked)
+        .alloc(0, 0x201, 0)
+        .free(0, 0x201, 0);
+    let report = script.replay(None);
+    let zone = &report.zones[0];
+    let expected =
+        KernelLock { waits: Some(1), wait_nanos: Some(1000), holds: 1, hold_nanos: 1000 };
+    assert_eq!(zone.kernel_lock, expected);
+    assert_eq!(zone.lock.holds, report.total.zone_lock_acquisitions);
+    assert!(zone.lock.hold_nanos > 0);
+    assert!(report.others.is_empty(), "{:?}", report.others);
+}

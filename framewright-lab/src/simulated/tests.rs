@@ -55,6 +55,22 @@ fn equal_simulations_give_equal_results_and_other_seeds_others() {
     assert_ne!(run(1), run(2));
 }
 
+/// Threads of one process interrupt each other when they unmap; processes do not.
+#[test]
+fn threads_that_unmap_flush_the_tlbs_of_others() {
+    let pages = |threads, flush: f64| {
+        let work = Workload::PageFault(PageFault { frames: 2048, threads, ..PageFault::new(1) });
+        let mut simulation = simulation(work, "uniform:4");
+        simulation.spec = simulation.spec.scaled("tlb.flush_all", flush).unwrap();
+        let result = simulation.run(&both(), &[1], &mut |_, _| {}).unwrap();
+        result.runs.iter().map(|run| median(run, "pages")).collect::<Vec<_>>()
+    };
+    assert_eq!(pages(false, 1.0), pages(false, 1000.0));
+    for (slow, fast) in pages(true, 1000.0).into_iter().zip(pages(true, 1.0)) {
+        assert!(slow < 0.9 * fast, "{slow} {fast}");
+    }
+}
+
 #[test]
 fn a_window_shorter_than_a_wait_for_a_lock_counts_its_own_cycles() {
     let plan = Plan { warm_up: 1_000_000, window: 100_000 };

@@ -1,12 +1,14 @@
 //! The implementation of `World` for a simulated CPU: tasks cost cycles.
 
+use framewright::CpuId;
 use framewright_sim::{
-    engine::{Access, Cpu, Family, Line, Machine, Miss, WaitQueue},
+    engine::{Access, Cpu, Family, Handler, Line, Machine, Miss, WaitQueue},
     machine::Costs,
 };
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
+    rc::Rc,
 };
 
 use super::stopwatch::Stopwatch;
@@ -29,6 +31,14 @@ impl SimWorld<'_> {
         if let Some(cpu) = self.cpu {
             cpu.work(cycles);
         }
+    }
+
+    /// Interrupts all other CPUs of `cpus`, each of which flushes its TLB.
+    fn shoot_down(&self, cpus: u16) {
+        let Some(cpu) = self.cpu else { return };
+        let flush = self.costs.tlb.flush_all;
+        let handler: Handler = Rc::new(move |target| target.work(flush));
+        cpu.interrupt((0..cpus).map(CpuId::new).filter(|other| *other != cpu.id()), &handler);
     }
 
     /// Copies this number of frames, `hot` of which are in the cache.
@@ -64,6 +74,10 @@ impl<B: Frames> World<B> for SimWorld<'_> {
             Task::Fault => fault.service,
             Task::LruAdd(pages) => fault.lru_add * u64::from(pages),
             Task::Unmap(pages) => fault.unmap * u64::from(pages),
+            Task::Shootdown { cpus } => {
+                self.shoot_down(cpus);
+                self.costs.tlb.flush_all
+            }
             Task::Compute(cycles) => cycles,
         });
     }

@@ -71,6 +71,23 @@ pub enum Event {
     },
     /// `mm_page_alloc_extfrag`: a block was claimed or stolen from another migratetype.
     ExtFrag(ExtFrag),
+    /// `contention_begin`: a CPU begins to wait for a lock.
+    ContentionBegin {
+        /// A number of the lock, the same in all events of a recording.
+        lock: u64,
+        /// Whether the CPU spins; otherwise the task sleeps.
+        spins: bool,
+    },
+    /// `contention_end`: the wait is over.
+    ContentionEnd {
+        /// The number of the lock.
+        lock: u64,
+    },
+    /// `mm_zone_locked`, which is proposed: a CPU has acquired a zone lock.
+    ZoneWait {
+        /// The time for which it has waited.
+        nanos: u64,
+    },
     /// Any other event: skipped, counted by name.
     Other,
 }
@@ -109,6 +126,14 @@ impl Event {
             b"mm_page_alloc_zone_locked" => zone_locked(body),
             b"mm_page_pcpu_drain" => pcpu_drain(body),
             b"mm_page_alloc_extfrag" => extfrag(body),
+            b"contention_begin" => Ok(contention_begin(body)),
+            b"contention_end" => {
+                Ok(lock(body).map_or(Self::Other, |lock| Self::ContentionEnd { lock }))
+            }
+            b"mm_zone_locked" => match find(body, "wait_ns") {
+                b"" => Ok(Self::Other),
+                nanos => number::number("wait_ns", nanos).map(|nanos| Self::ZoneWait { nanos }),
+            },
             _ => Ok(Self::Other),
         }
     }
@@ -152,6 +177,22 @@ fn pcpu_drain(body: &[u8]) -> Result<Event, LineProblem> {
         order: fields.order()?,
         migratetype: fields.migratetype()?,
     })
+}
+
+/// The number of a lock: the first word. Kernels hide it until they have a secret to hash it with.
+fn lock(body: &[u8]) -> Option<u64> {
+    let word = body.trim_ascii_start().split(u8::is_ascii_whitespace).next()?;
+    let word = std::str::from_utf8(word).ok()?;
+    u64::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16).ok()
+}
+
+/// `000000004de4d364 (flags=SPIN)`, with several flags as in `SPIN|READ`.
+fn contention_begin(body: &[u8]) -> Event {
+    let Some(lock) = lock(body) else { return Event::Other };
+    let flags = memchr::memmem::find(body, b"flags=").map_or(&b""[..], |at| &body[at + 6..]);
+    let flags = flags.split(|byte| *byte == b')').next().unwrap_or_default();
+    let spins = flags.split(|byte| *byte == b'|').any(|flag| flag == b"SPIN");
+    Event::ContentionBegin { lock, spins }
 }
 
 /// The event is rare, so each key is searched separately.
@@ -294,6 +335,34 @@ mod tests {
             Ok(Event::PcpuDrain { pfn: 9, order: 0, migratetype: 1 })
         );
         assert_eq!(parse("mm_page_reinvented", "whatever it (says)"), Ok(Event::Other));
+    }
+
+    #[test]
+    fn waits_for_locks_have_a_number_and_may_spin() {
+        let lock = 0x4de4_d364;
+        for (flags, spins) in [
+            ("(flags=SPIN)", true),
+            ("(flags=SPIN|READ)", true),
+            ("(flags=MUTEX)", false),
+            ("(flags=)", false),
+            ("", false),
+        ] {
+            let body = format!(" 000000004de4d364 {flags}");
+            let expected = Event::ContentionBegin { lock, spins };
+            assert_eq!(Event::parse(b"contention_begin", body.as_bytes()), Ok(expected), "{flags}");
+        }
+        let end = |body: &str| Event::parse(b"contention_end", body.as_bytes());
+        assert_eq!(end("0x4de4d364 (ret=0)"), Ok(Event::ContentionEnd { lock }));
+        assert_eq!(end("(____ptrval____) (ret=0)"), Ok(Event::Other));
+        assert_eq!(end(""), Ok(Event::Other));
+    }
+
+    #[test]
+    fn the_proposed_event_of_zone_locks_has_its_wait() {
+        let zone_locked = |body: &str| Event::parse(b"mm_zone_locked", body.as_bytes());
+        assert_eq!(zone_locked("nid=0 zid=2 wait_ns=750"), Ok(Event::ZoneWait { nanos: 750 }));
+        assert_eq!(zone_locked("nid=0 zid=2"), Ok(Event::Other));
+        assert_eq!(zone_locked("wait_ns=x").unwrap_err().field, "wait_ns");
     }
 
     #[test]

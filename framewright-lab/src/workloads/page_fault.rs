@@ -19,7 +19,7 @@ use framewright_workloads::page_fault::BURST;
 
 use super::{
     cpu::{Cpu, GATHER, PAGES_PER_TABLE, Stopped, TABLE, value_of},
-    world::{Allocator, World},
+    world::{Allocator, Task, World},
 };
 
 /// The work of each CPU.
@@ -31,6 +31,9 @@ pub struct PageFault {
     pub free_order: FreeOrder,
     /// Seed of random free orders.
     pub seed: u64,
+    /// Whether the CPUs are threads of one process. Unmapping then flushes the TLBs of all. Only
+    /// simulated machines do this.
+    pub threads: bool,
 }
 
 /// The order of frees.
@@ -47,7 +50,7 @@ impl PageFault {
     /// Bursts of 128 MiB, freed in the order of mapping.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { frames: BURST, free_order: FreeOrder::default(), seed }
+        Self { frames: BURST, free_order: FreeOrder::default(), seed, threads: false }
     }
 
     /// Frames that `cpus` CPUs hold together at the top of their bursts.
@@ -75,6 +78,9 @@ const TURN: core::ops::Range<u64> = 16..64;
 /// The number of slots of [`Bursts`] to prefetch ahead: with many simulated CPUs, the next slots
 /// are not in the host's cache.
 const PREFETCH_AHEAD: usize = 8;
+/// Pages that a process unmaps with one flush of the TLBs of its other threads: nineteen gathered
+/// batches, the number after which Linux flushes and frees.
+const FLUSH: usize = 19 * GATHER as usize;
 
 /// One CPU's bursts.
 pub(crate) struct Bursts<'w, A: Allocator> {
@@ -210,6 +216,10 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         let pages = &mut self.pages[self.freed..end];
         let count = pages.len() as u64;
         let result = cpu.unmap(pages, |block| value_of(self.cycle, block));
+        let flushes = end / FLUSH > self.freed / FLUSH || end == self.pages.len();
+        if self.work.threads && flushes && count > 0 {
+            cpu.perform(Task::Shootdown { cpus: cpu.of });
+        }
         self.freed = end;
         if end == self.pages.len() {
             cpu.allocator.free_batch(&mut self.tables);

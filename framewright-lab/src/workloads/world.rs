@@ -14,6 +14,11 @@ pub(crate) enum Task {
     LruAdd(u32),
     /// Unmapping this number of pages and removing them from the LRU lists.
     Unmap(u32),
+    /// Flushing all translations of a process whose threads run on all of `cpus` CPUs.
+    Shootdown {
+        /// CPUs of the machine.
+        cpus: u16,
+    },
     /// Computing for this number of cycles.
     Compute(u64),
 }

@@ -4,7 +4,7 @@ use super::basis::Provenance;
 use super::costs::{Costs, PARAMETERS};
 use super::error::{MachineError, hint};
 use super::parameter::{Parameter, find};
-use super::topology::Topology;
+use super::topology::{Node, Parts, Topology};
 
 /// Bytes of a frame.
 const FRAME: u64 = 4096;
@@ -171,6 +171,30 @@ impl Spec {
             value: parameter.get(&self.costs),
             provenance,
         })
+    }
+
+    /// The same machine with `cpus` CPUs, for measurements that do not use all. If that is not the
+    /// number of its CPUs, they are cores of one socket and node, which has all memory.
+    ///
+    /// # Errors
+    ///
+    /// If a machine cannot have this number of CPUs.
+    pub fn with_cpus(&self, cpus: u16) -> Result<Self, MachineError> {
+        if cpus == self.cpus() {
+            return Ok(self.clone());
+        }
+        let memory = self.topology.nodes().iter().map(|node| node.memory).sum();
+        let parts = Parts {
+            cores_per_socket: vec![cpus],
+            threads_per_core: 1,
+            nodes: vec![Node { socket: 0, memory }],
+            distances: Vec::new(),
+            provenance: self.topology.provenance.clone(),
+        };
+        let topology = Topology::new(parts);
+        let topology =
+            topology.map_err(|impossible| MachineError::about(&self.name, impossible.reason))?;
+        Ok(Self { topology, ..self.clone() })
     }
 
     /// The same machine with the parameter `key` multiplied by `factor`, rounded and clamped to its

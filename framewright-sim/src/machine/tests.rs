@@ -160,6 +160,17 @@ fn one_parameter_can_be_scaled() {
 }
 
 #[test]
+fn a_machine_with_fewer_cpus_has_the_same_costs_and_memory() {
+    let spec = Spec::preset("skx-2s-112").unwrap();
+    let few = spec.with_cpus(3).unwrap();
+    assert_eq!((few.cpus(), few.sockets(), few.nodes()), (3, 1, 1));
+    assert_eq!((few.frames(), few.costs()), (spec.frames(), spec.costs()));
+    assert_eq!(spec.with_cpus(112).unwrap(), spec);
+    assert!(spec.with_cpus(0).unwrap_err().to_string().contains("has no core"));
+    assert!(spec.with_cpus(513).unwrap_err().to_string().contains("at most 512"));
+}
+
+#[test]
 fn costs_derived_from_parameters() {
     let costs = *Spec::preset("skx-2s-112").unwrap().costs();
     assert_eq!(costs.loaded(120), 124);

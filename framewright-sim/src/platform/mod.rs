@@ -31,6 +31,7 @@ mod word;
 
 pub use lock::SimLock;
 pub use metadata::MetadataBuffer;
+pub use prices::tenths;
 pub use relief::LentRelief;
 pub use word::SimWord;
 

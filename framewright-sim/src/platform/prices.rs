@@ -37,7 +37,8 @@ fn cycles(tenths: u64, model: &Model) -> u64 {
 
 /// Tenths of an instruction for one unit of `cost`. Kinds without a parameter are free.
 #[inline(always)]
-fn tenths(prices: &Library, cost: Cost) -> u64 {
+#[must_use]
+pub fn tenths(prices: &Library, cost: Cost) -> u64 {
     match cost {
         Cost::HotAlloc => prices.hot_alloc,
         Cost::HotFree => prices.hot_free,

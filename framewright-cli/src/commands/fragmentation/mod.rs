@@ -173,7 +173,7 @@ impl Shown {
             let command = report.command.join(" ");
             result.plot(&report.workload, &command, self.x, self.share).svg()
         };
-        output::save_svg(args.picture.as_deref(), draw)?;
+        output::save_text(args.picture.as_deref(), draw)?;
         let style = output::style();
         let mut text = self.head(setup, &report, style);
         for section in &result.sections {

@@ -131,7 +131,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let cpus = format!("replay:{}", survey.cpus);
     let measured = Measured { runs: results, checks: checks.collect(), ..Measured::default() };
     let report = report("replay", cpus, None, measured);
-    output::save_svg(svg, || plot(&report).svg())?;
+    output::save_text(svg, || plot(&report).svg())?;
     let beside = beside.map(|(_, replay)| replay);
     let text = text::show(&report, &replays, beside, &survey.requests, output::style());
     finish(&report, &args.json, &text)

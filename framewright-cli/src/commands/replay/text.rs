@@ -3,7 +3,7 @@
 use framewright_lab::{
     replay::{
         Activity, CpuReport, FreeMemory, KernelActivity, ListBuddyReport, ReplayReport, Requests,
-        SHOWN_ORDERS,
+        SHOWN_ORDERS, ZoneReport,
     },
     report::{Comparison, HEADER_NOTE, Report, Run, Style, Table, cpu_metric, decimal},
 };
@@ -80,7 +80,7 @@ pub(crate) fn show(
     for part in [
         summary(report, replays.len(), style),
         per_cpu(report, replays, style),
-        zones(first, style),
+        zones(first, style) + &zone_locks(first, style),
         by_order(report, replays, beside, style),
         requests::show(requested, style),
         print::series(report, style) + &means(report),
@@ -279,6 +279,47 @@ pub(crate) fn zones(replay: &ReplayReport, style: Style) -> String {
         table.plain_row(std::iter::once(name).chain(figures.map(shown)));
     }
     format!("{}\n{table}", bold("zones", style))
+}
+
+/// The use of the zone locks, if events of locks were recorded.
+pub(crate) fn zone_locks(replay: &ReplayReport, style: Style) -> String {
+    let used = |zone: &&ZoneReport| zone.kernel_lock.holds > 0 || zone.lock.holds > 0;
+    let zones: Vec<&ZoneReport> = replay.zones.iter().filter(used).collect();
+    if zones.iter().all(|zone| zone.kernel_lock.waits.is_none()) {
+        return String::new();
+    }
+    let header = [
+        "",
+        "recorded\nwaits",
+        "recorded\nwait ns",
+        "recorded\nholds",
+        "recorded\nhold ns",
+        "replayed\nholds",
+        "modelled\nhold ns",
+    ];
+    let mut table = Table::new(header, style);
+    let mean = |sum: u64, times: u64| match times {
+        0 => "-".to_owned(),
+        _ => (sum / times).to_string(),
+    };
+    for zone in zones {
+        let (kernel, own) = (&zone.kernel_lock, &zone.lock);
+        let waits = kernel.waits.unwrap_or(0);
+        table.plain_row([
+            format!("node {} {}", zone.node, zone.zone),
+            waits.to_string(),
+            mean(kernel.wait_nanos.unwrap_or(0), waits),
+            kernel.holds.to_string(),
+            mean(kernel.hold_nanos, kernel.holds),
+            own.holds.to_string(),
+            mean(own.hold_nanos, own.holds),
+        ]);
+    }
+    format!(
+        "\n{}\n{table}means; recorded holds are those with events, from the first to the last event, \
+         which tracing makes longer; a replay runs on one thread and never waits\n",
+        bold("zone locks", style)
+    )
 }
 
 /// Free blocks by order, over all zones, as in `/proc/buddyinfo`.

@@ -12,7 +12,7 @@
 //!
 //! Addresses differ from the kernel's own text: only the kernel can compute the hash that it prints
 //! for them. Here they are `(____ptrval____)`, as the kernel prints them before it can compute
-//! hashes.
+//! hashes. The addresses of locks are hashed, because they tell the locks apart.
 
 mod field;
 mod parse;
@@ -21,6 +21,9 @@ mod print;
 pub(super) use field::Field;
 use print::Print;
 pub(super) use print::printable;
+
+/// The beginning of the names of events about locks.
+const OF_LOCKS: &str = "contention_";
 
 /// The description of an event.
 #[derive(Debug)]
@@ -39,12 +42,12 @@ impl Format {
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
         let fields: Vec<Field> = text.lines().filter_map(Field::parse).collect();
         let print = value("print fmt:").and_then(|print| Print::parse(print, &fields));
-        Some(Self {
-            id: value("ID:")?.parse().ok()?,
-            name: value("name:")?.to_owned(),
-            fields,
-            print,
-        })
+        let name = value("name:")?.to_owned();
+        let print = match name.starts_with(OF_LOCKS) {
+            true => print.map(Print::hashing),
+            false => print,
+        };
+        Some(Self { id: value("ID:")?.parse().ok()?, name, fields, print })
     }
 
     /// The field called `name`.

@@ -1,12 +1,22 @@
 //! The format string: converts values into text.
 
-use std::io::Write;
+use std::{
+    hash::{BuildHasher, RandomState},
+    io::Write,
+    sync::LazyLock,
+};
 
 use super::field::{Field, words};
 use super::parse::{Expr, Parser, Value};
 
 /// The text for an address.
 const HIDDEN: &[u8] = b"(____ptrval____)";
+
+/// The key with which the addresses of locks are hashed: another one in each process, so that a
+/// recording does not tell where the kernel is in memory.
+static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+/// The kind of a conversion that prints the hash of an address; no kernel uses it.
+const HASHED: u8 = b'h';
 
 /// Maximum width of a column.
 const WIDEST: usize = 1024;
@@ -54,6 +64,13 @@ impl Print {
         }
         piece.push_str(rest);
         parser.is_at_end().then_some(Self { values, end: piece })
+    }
+
+    /// The same with hashed addresses instead of hidden ones: equal addresses have equal hashes.
+    pub(super) fn hashing(mut self) -> Self {
+        let addresses = self.values.iter_mut().filter(|(_, conversion, _)| conversion.kind == b'p');
+        addresses.for_each(|(_, conversion, _)| conversion.kind = HASHED);
+        self
     }
 
     /// Appends the text of `event`.
@@ -108,6 +125,10 @@ impl Conversion {
     fn print(self, value: Value<'_>, out: &mut Vec<u8>) {
         let start = out.len();
         match (self.kind, value) {
+            (HASHED, Value::Number(address)) => {
+                // Writing to memory does not fail.
+                let _ = write!(out, "{:016x}", KEY.hash_one(address) as u32);
+            }
             (b'p', Value::Number(0)) => out.extend_from_slice(b"0000000000000000"),
             (b'p', _) | (_, Value::Hidden) => out.extend_from_slice(HIDDEN),
             (_, Value::Text(text)) => out.extend(text.iter().map(|&byte| printable(byte))),

@@ -135,3 +135,31 @@ fn division_by_zero_and_wide_shifts_have_no_value() {
     assert_eq!(text(&format, &alloc(7, 99, 0, 0)), "(____ptrval____) (____ptrval____)");
     assert_eq!(text(&format, &alloc(7, 3, 2, 0)), "4 8");
 }
+
+const CONTENTION: &str = r#"name: contention_begin
+ID: 408
+format:
+	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
+	field:int common_pid;	offset:4;	size:4;	signed:1;
+
+	field:void * lock_addr;	offset:8;	size:8;	signed:0;
+	field:unsigned int flags;	offset:16;	size:4;	signed:0;
+
+print fmt: "%p (flags=%s)", REC->lock_addr, __print_flags(REC->flags, "|", { (1U << 0), "SPIN" }, { (1U << 1), "READ" }, { (1U << 2), "WRITE" }, { (1U << 3), "RT" }, { (1U << 4), "PERCPU" }, { (1U << 5), "MUTEX" } )
+"#;
+
+/// A recording must tell locks apart, and not where the kernel is in memory.
+#[test]
+fn the_addresses_of_locks_are_hashed() {
+    let format = Format::parse(CONTENTION).unwrap();
+    assert!(format.is_understood());
+    let of = |address: u64| {
+        let flags = 1_u32.to_ne_bytes();
+        text(&format, &event(&[(8, &address.to_ne_bytes()), (16, &flags)]))
+    };
+    let (one, other) = (of(0xffff_8881_0000_1000), of(0xffff_8881_0000_2000));
+    assert!(one.ends_with(" (flags=SPIN)") && one.len() == other.len(), "{one}");
+    assert_ne!(one, other);
+    assert_eq!(one, of(0xffff_8881_0000_1000));
+    assert!(!one.contains("ffff8881"), "{one}");
+}

@@ -11,6 +11,7 @@ use super::super::page::tests::{HEADER_PAGE, page};
 use super::{RecordError, Session, Tracefs};
 use crate::record::destination::{Files, Kernel};
 use crate::record::names::{NAMING, RECORDED};
+use crate::record::session::Scope;
 
 /// A fake tracefs and a fake `/proc` in a temporary folder.
 pub(super) struct Fake {
@@ -107,7 +108,7 @@ impl Fake {
     }
 
     pub(super) fn session(&self, folder: &Path) -> Result<Session, RecordError> {
-        Session::start_with(&self.tracefs(), folder, Some(256 << 10), &self.proc())
+        Session::start_with(&self.tracefs(), folder, Some(256 << 10), &self.proc(), &Scope::ALL)
     }
 
     /// All operations, in order.

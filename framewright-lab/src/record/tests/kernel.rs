@@ -28,6 +28,10 @@ fn tracefs() -> Option<Tracefs> {
 /// kernel can hash an address.
 fn comparable(line: &str) -> String {
     let line = line.get(16..).unwrap_or(line);
+    if let Some((before, after)) = line.split_once(": contention_") {
+        let words: Vec<&str> = after.split(' ').collect();
+        return format!("{before}: contention_{} {}", words[0], words[2..].join(" "));
+    }
     let Some(page) = line.find("page=") else { return line.to_owned() };
     let end = line[page..].find(' ').map_or(line.len(), |end| page + end);
     format!("{}{}", &line[..page], &line[end..])
