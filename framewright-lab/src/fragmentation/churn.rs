@@ -211,6 +211,31 @@ impl Experiment for Churn {
 }
 
 /// The workload `replace`.
+///
+/// # Example
+///
+/// ```
+/// use framewright::Tuning;
+/// use framewright_lab::{
+///     fragmentation::{Allocator, Column, FreeBy, Replace, Setup, Types},
+///     workloads::Side,
+/// };
+///
+/// let side = Side { label: "ours".into(), tuning: Tuning::default(), settings: Default::default() };
+/// let setup = Setup {
+///     frames: 64 << 8, // 64 MiB
+///     threads: 1,
+///     simulated: None,
+///     types: Types::Movable,
+///     free_by: FreeBy::Same,
+///     columns: vec![Column::framewright("ours", &side), Column::other(Allocator::ListBuddy)],
+///     shares: vec![50],
+///     seeds: vec![1],
+/// };
+/// let result = Replace { rounds: 4, batch: 1 }.run(&setup, &mut |_, _| ()).expect("valid arguments");
+/// let [ours, theirs] = [0, 1].map(|column| &result.sections[0].runs[column].metrics);
+/// assert!(ours["huge_frames_free"].median > theirs["huge_frames_free"].median);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Replace {
     /// Number of rounds, in each of which every page is replaced.

@@ -106,6 +106,28 @@ impl Flags {
 }
 
 /// The workload on a simulated machine.
+///
+/// # Example
+///
+/// ```
+/// use framewright::Tuning;
+/// use framewright_lab::{high_alloc::{Flags, HighAlloc}, workloads::Side};
+/// use framewright_sim::machine::Spec;
+///
+/// let work = HighAlloc {
+///     flags: Flags::Thp,
+///     spec: Spec::uniform(4)?,
+///     frames: HighAlloc::LEAST_FRAMES,
+///     from: None,
+///     quick: true,
+///     watched: true, // for the picture
+/// };
+/// let side = Side { label: "default".into(), tuning: Tuning::default(), settings: Default::default() };
+/// let measured = work.run(&[side], &[1], &mut |_, _| ())?;
+/// println!("{} % of the requests succeeded", measured.runs[0].metrics["success1_mean_pct"].median);
+/// assert!(measured.picture.expect("it was watched").starts_with("<svg"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct HighAlloc {
     /// The work that requests may do.

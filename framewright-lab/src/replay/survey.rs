@@ -157,6 +157,22 @@ impl Tally {
 }
 
 /// A recording, in a file or in memory.
+///
+/// # Example
+///
+/// ```
+/// use framewright::Tuning;
+/// use framewright_lab::replay::{Recording, Survey, Tables, run};
+///
+/// let text = b"cc1-1 [000] d..1. 7.000001: mm_page_alloc: page=1 pfn=0x40 order=0 migratetype=1 gfp_flags=GFP_USER\n\
+///     cc1-1 [000] d..1. 7.000002: mm_page_free: page=1 pfn=0x40 order=0\n";
+/// let recording = Recording::from_bytes("example", text.to_vec());
+/// let survey = Survey::of(&recording, &mut |_| ())?;
+/// assert_eq!((survey.events, survey.cpus), (2, 1));
+/// let report = run(&recording, &survey, &Tables::default(), &Tuning::default(), &mut |_| ())?;
+/// assert_eq!((report.logical.allocs, report.logical.frees), (1, 1));
+/// # Ok::<(), framewright_lab::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Recording(Source);
 

@@ -63,6 +63,16 @@ pub struct Point(
 );
 
 /// One figure: the median of `n` rounds, with their extremes.
+///
+/// # Example
+///
+/// ```
+/// use framewright_lab::report::{Better, Metric, Unit};
+///
+/// let rounds = [31.0, 28.0, 30.0];
+/// let metric = Metric::of_rounds(&rounds, Unit::Nanos, Some(Better::Lower)).expect("three rounds");
+/// assert_eq!((metric.median, metric.min, metric.n), (30.0, 28.0, 3));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// The median of the rounds.

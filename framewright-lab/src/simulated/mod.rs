@@ -46,6 +46,30 @@ pub(crate) use list_buddy::{ListBlock, Lists, Zones, migratetype};
 pub(crate) use stopwatch::lock_cycles;
 
 /// A workload on a simulated machine.
+///
+/// # Example
+///
+/// ```
+/// use framewright_lab::{
+///     simulated::{Column, Plan, Simulation},
+///     workloads::{Side, Workload, page_fault::PageFault},
+/// };
+/// use framewright_sim::machine::Spec;
+/// # use framewright::Tuning;
+///
+/// let mut work = PageFault::new(1);
+/// work.frames = 512;
+/// let plan = Plan { warm_up: 0, window: 200_000 }; // nanoseconds of virtual time
+/// let simulation =
+///     Simulation { work: Workload::PageFault(work), spec: Spec::uniform(4)?, frames: None, plan };
+/// let side = Side { label: "default".into(), tuning: Tuning::default(), settings: Default::default() };
+/// let columns = [Column::framewright(&side), Column::list_buddy("list-buddy", &side)];
+/// let measured = simulation.run(&columns, &[1], &mut |_, _| ())?;
+/// for run in &measured.runs {
+///     println!("{}: {} pages per second (modelled)", run.label, run.metrics["pages_per_s"].median);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// The work of its CPUs.
