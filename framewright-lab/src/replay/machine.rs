@@ -10,10 +10,7 @@ use framewright_sim::machine::Costs;
 use serde::Serialize;
 use std::{
     fmt::Display,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use super::{
@@ -119,17 +116,19 @@ impl<'m> Allocator for Machine<'_, 'm> {
     }
 
     fn state(&self) -> MemoryState {
-        let mut free = FreeMemory::default();
-        for zone in self.memory.zones() {
-            free.add(&FreeMemory::ours(&self.memory.block_counts(zone.id)));
-        }
-        MemoryState {
-            free,
-            free_frames: self.memory.free(),
-            held_by_cpus: self.memory.held_by_cpus(),
-            in_use: self.in_use(),
-            largest_order: self.memory.largest_free_order().map(Order::get),
-        }
+        self.memory.platform().uncounted(|| {
+            let mut free = FreeMemory::default();
+            for zone in self.memory.zones() {
+                free.add(&FreeMemory::ours(&self.memory.block_counts(zone.id)));
+            }
+            MemoryState {
+                free,
+                free_frames: self.memory.free(),
+                held_by_cpus: self.memory.held_by_cpus(),
+                in_use: self.in_use(),
+                largest_order: self.memory.largest_free_order().map(Order::get),
+            }
+        })
     }
 }
 
@@ -142,24 +141,43 @@ pub struct OwnLock {
     pub hold_nanos: u64,
 }
 
-/// Holds of zone locks.
-#[derive(Debug, Default)]
+/// Holds of zone locks. There is one thread, so counters are loaded and stored instead of added to.
+#[derive(Debug)]
 struct Holds {
     /// The zone whose lock is held, plus one; 0 if none is.
     held: AtomicUsize,
-    /// The number of holds of each zone, and tenths of instructions under its lock.
-    zones: Mutex<Vec<(u64, u64)>>,
+    /// Whether the state of memory is being read, which does not count.
+    is_paused: AtomicBool,
+    zones: Box<[Counted]>,
+}
+
+/// The holds of a zone, and tenths of instructions under its lock.
+#[derive(Debug, Default)]
+struct Counted {
+    holds: AtomicU64,
+    tenths: AtomicU64,
+}
+
+/// The maximum number of zones whose locks are counted.
+const ZONES: usize = 1024;
+
+impl Default for Holds {
+    fn default() -> Self {
+        let zones = (0..ZONES).map(|_| Counted::default()).collect();
+        Self { held: AtomicUsize::new(0), is_paused: AtomicBool::new(false), zones }
+    }
 }
 
 impl Holds {
-    fn count(&self, zone: usize, add: impl FnOnce(&mut (u64, u64))) {
-        // The counters are valid after a panic of another thread, too.
-        let mut zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
-        if zones.len() <= zone {
-            zones.resize(zone + 1, (0, 0));
-        }
-        add(&mut zones[zone]);
+    /// The zone whose lock is held, if its work counts.
+    fn held(&self) -> Option<&Counted> {
+        let zone = self.held.load(Ordering::Relaxed).checked_sub(1)?;
+        self.zones.get(zone).filter(|_| !self.is_paused.load(Ordering::Relaxed))
     }
+}
+
+fn add(counter: &AtomicU64, number: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + number, Ordering::Relaxed);
 }
 
 /// A platform whose CPUs take turns on one thread. Frames have no contents.
@@ -178,14 +196,27 @@ impl Serial {
 
     /// The use of the lock of a zone so far.
     pub(super) fn lock(&self, zone: ZoneId) -> OwnLock {
-        let zones = self.holds.zones.lock().unwrap_or_else(PoisonError::into_inner);
-        let (holds, tenths) = zones.get(zone.index()).copied().unwrap_or_default();
+        let of = |counter: fn(&Counted) -> &AtomicU64| {
+            self.holds
+                .zones
+                .get(zone.index())
+                .map_or(0, |zone| counter(zone).load(Ordering::Relaxed))
+        };
+        let (holds, tenths) = (of(|zone| &zone.holds), of(|zone| &zone.tenths));
         let cycles = self.costs.instructions(tenths / 10);
         let hold_nanos = match self.costs.clock.frequency_mhz {
             0 => 0,
             _ => self.costs.nanos_of_cycles(cycles),
         };
         OwnLock { holds, hold_nanos }
+    }
+
+    /// Runs `read`, which reads the state of memory, without counting its holds.
+    fn uncounted<R>(&self, read: impl FnOnce() -> R) -> R {
+        self.holds.is_paused.store(true, Ordering::Relaxed);
+        let state = read();
+        self.holds.is_paused.store(false, Ordering::Relaxed);
+        state
     }
 
     /// Sets the clock to the recorded time.
@@ -235,14 +266,12 @@ impl Probe for Serial {
 
     #[inline]
     fn cost(&self, cost: Cost, count: u32) {
-        if let Some(zone) = self.holds.held.load(Ordering::Relaxed).checked_sub(1) {
+        if let Some(zone) = self.holds.held() {
             let tenths = framewright_sim::platform::tenths(&self.costs.library, cost);
-            // Reading a zone's state takes the lock, too, and is no hold of this kind.
-            let holds = u64::from(cost == Cost::ZoneHold);
-            self.holds.count(zone, |(all, sum)| {
-                *all += holds;
-                *sum += tenths * u64::from(count);
-            });
+            add(&zone.tenths, tenths * u64::from(count));
+            if cost == Cost::ZoneHold {
+                add(&zone.holds, 1);
+            }
         }
     }
 
