@@ -44,7 +44,7 @@ pub(super) fn replay(
     drop(maps);
     let begin = Beginning::of(&engine.machine, plan, tables);
     engine.run(recording, progress)?;
-    memory.check().map_err(|violation| {
+    memory.platform().uncounted(|| memory.check()).map_err(|violation| {
         Error::broken(format_args!(
             "the allocator violated an invariant, please report this: {violation}"
         ))

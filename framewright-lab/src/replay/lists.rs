@@ -176,22 +176,27 @@ impl Beginning {
         plan: &Plan,
         waits: &LockWaits,
     ) -> Vec<ZoneReport> {
-        let memory = machine.memory();
+        let platform = machine.memory().platform();
         let mut zones = self.zones;
         for (number, (zone, plan)) in zones.iter_mut().zip(&plan.zones).enumerate() {
             zone.kernel_lock = waits.of_zone(number);
-            if let Some(info) = machine.id_of(plan).and_then(|id| memory.zone(id)) {
-                // First, because reading the state takes the lock.
-                let (before, after) = (zone.lock, memory.platform().lock(info.id));
-                zone.free.end = FreeMemory::ours(&memory.block_counts(info.id));
-                zone.held.end = info.held_by_cpus;
-                zone.lock = OwnLock {
-                    holds: after.holds - before.holds,
-                    hold_nanos: after.hold_nanos - before.hold_nanos,
-                };
-            }
+            platform.uncounted(|| end_zone(zone, machine, plan));
         }
         zones
+    }
+}
+
+/// Adds the state at the end to the report of a zone.
+fn end_zone(zone: &mut ZoneReport, machine: &Machine<'_, '_>, plan: &ZonePlan) {
+    let memory = machine.memory();
+    if let Some(info) = machine.id_of(plan).and_then(|id| memory.zone(id)) {
+        zone.free.end = FreeMemory::ours(&memory.block_counts(info.id));
+        zone.held.end = info.held_by_cpus;
+        let (before, after) = (zone.lock, memory.platform().lock(info.id));
+        zone.lock = OwnLock {
+            holds: after.holds - before.holds,
+            hold_nanos: after.hold_nanos - before.hold_nanos,
+        };
     }
 }
 

@@ -212,7 +212,7 @@ impl Serial {
     }
 
     /// Runs `read`, which reads the state of memory, without counting its holds.
-    fn uncounted<R>(&self, read: impl FnOnce() -> R) -> R {
+    pub(super) fn uncounted<R>(&self, read: impl FnOnce() -> R) -> R {
         self.holds.is_paused.store(true, Ordering::Relaxed);
         let state = read();
         self.holds.is_paused.store(false, Ordering::Relaxed);
