@@ -12,7 +12,7 @@ use std::{
     fmt::Display,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -91,11 +91,12 @@ impl<'m> Allocator for Machine<'_, 'm> {
     }
 
     fn alloc(&mut self, cpu: u16, request: Request) -> Option<Block<'m>> {
-        self.cpus[usize::from(cpu)].alloc(request).ok()
+        self.memory.platform().holds.counted(|| self.cpus[usize::from(cpu)].alloc(request).ok())
     }
 
     fn free(&mut self, cpu: u16, block: Block<'m>) {
-        let freed = self.cpus[usize::from(cpu)].free(block);
+        let free = || self.cpus[usize::from(cpu)].free(block);
+        let freed = self.memory.platform().holds.counted(free);
         debug_assert!(freed.is_ok(), "the block is of another memory");
     }
 
@@ -145,13 +146,24 @@ pub struct OwnLock {
 /// Holds of zone locks.
 #[derive(Debug, Default)]
 struct Holds {
-    /// The zone whose lock is held, plus one; 0 if none is.
+    /// Whether holds count now: reading the state of a zone takes its lock, too.
+    counts: AtomicBool,
+    /// The zone whose lock is held, plus one; 0 if none is, or if it does not count.
     held: AtomicUsize,
     /// The number of holds of each zone, and tenths of instructions under its lock.
     zones: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Holds {
+    /// Counts the holds of `work`.
+    #[inline]
+    fn counted<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.counts.store(true, Ordering::Relaxed);
+        let result = work();
+        self.counts.store(false, Ordering::Relaxed);
+        result
+    }
+
     fn count(&self, zone: usize, add: impl FnOnce(&mut (u64, u64))) {
         // The counters are valid after a panic of another thread, too.
         let mut zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
@@ -237,19 +249,17 @@ impl Probe for Serial {
     fn cost(&self, cost: Cost, count: u32) {
         if let Some(zone) = self.holds.held.load(Ordering::Relaxed).checked_sub(1) {
             let tenths = framewright_sim::platform::tenths(&self.costs.library, cost);
-            // Reading a zone's state takes the lock, too, and is no hold of this kind.
-            let holds = u64::from(cost == Cost::ZoneHold);
-            self.holds.count(zone, |(all, sum)| {
-                *all += holds;
-                *sum += tenths * u64::from(count);
-            });
+            self.holds.count(zone, |(_, sum)| *sum += tenths * u64::from(count));
         }
     }
 
     #[inline]
     fn enter(&self, section: Section) {
-        if let Section::Zone(zone) = section {
+        if let Section::Zone(zone) = section
+            && self.holds.counts.load(Ordering::Relaxed)
+        {
             self.holds.held.store(zone.index() + 1, Ordering::Relaxed);
+            self.holds.count(zone.index(), |(holds, _)| *holds += 1);
         }
     }
 
