@@ -15,6 +15,7 @@ use crate::args::run::JsonArgs;
 use crate::failure::{Failure, Outcome};
 use crate::print::{bold, paragraph};
 use crate::{output, progress};
+pub(crate) use table::quantity;
 
 pub(crate) const EXAMPLES: &str = "\
 Each experiment repeats a change of a real kernel's page allocator whose effect was measured and published. \

@@ -4,12 +4,12 @@ use std::{fmt::Write, path::PathBuf};
 
 use clap::Args as ArgGroup;
 use framewright_lab::{
-    report::{Measured, Metric, Report, Style, Table, Tone, decimal},
+    report::{Measured, Metric, Report, Style, Table, Tone, Unit, decimal},
     validate::{Row, Validated, Validation},
 };
 use framewright_sim::machine::Spec;
 
-use super::{finish, report};
+use super::{finish, report, reproduce::quantity};
 use crate::args::run::JsonArgs;
 use crate::failure::{Failure, Outcome};
 use crate::print::{bold, paragraph};
@@ -67,7 +67,7 @@ fn show(report: &Report, validated: &Validated, style: Style) -> String {
     let rows = &validated.rows;
     for group in rows.chunk_by(|one, other| one.work == other.work) {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "{}\n{}\n", bold(group[0].work, style), table(group, style));
+        let _ = writeln!(text, "{}\n{}", bold(group[0].work, style), table(group, style));
     }
     for note in &report.notes {
         text.push_str(&paragraph(note));
@@ -100,7 +100,9 @@ fn table(rows: &[Row], style: Style) -> Table {
 }
 
 fn figure(metric: Option<&Metric>, of: fn(&Metric) -> f64) -> String {
-    let Some(metric) = metric else { return "-".to_owned() };
-    let decimals = if metric.median >= 1000.0 { 0 } else { metric.unit.decimals() };
-    decimal(of(metric), decimals)
+    match metric {
+        None => "-".to_owned(),
+        Some(metric) if metric.unit == Unit::Nanos => decimal(of(metric), 0),
+        Some(metric) => quantity(of(metric), metric.unit),
+    }
 }

@@ -20,10 +20,11 @@ const WORK: &str = "page faults: mmap, touch, munmap";
 pub(super) const TIMES: u32 = 3;
 /// Time between rounds, in which other programs may run.
 const PAUSE: Duration = Duration::from_millis(40);
-/// Tasks from which on scaling is judged.
+/// CPUs from which on rates of several tasks are judged: on fewer, other programs always take part.
 const SCALING: usize = 4;
-/// The least share of the time for which a task must have run if its rate is judged.
-const RAN: f64 = 0.95;
+/// The greatest share of its time for which a task may have been kept from running if its rate is
+/// judged.
+const DELAYED: f64 = 0.05;
 /// The shortest window of a simulation, in nanoseconds.
 const LEAST_WINDOW: u64 = 10_000_000;
 /// Seeds of the modelled figures.
@@ -34,8 +35,8 @@ const SEEDS: u64 = 3;
 struct Figures {
     faults_per_s: [Vec<f64>; 2],
     ns_per_fault: [Vec<f64>; 2],
-    /// The least share of the time for which a task ran.
-    ran: f64,
+    /// The greatest share of its time for which a task was kept from running.
+    delayed: f64,
 }
 
 /// The rows of all numbers of tasks.
@@ -47,7 +48,7 @@ pub(super) fn rows(validation: &Validation, here: &Here) -> Result<Vec<Row>, Err
             match figures(validation, kind, &here.cpus[..tasks])? {
                 Ok(figures) => {
                     let first = alone.get_or_insert_with(|| figures.medians());
-                    rows.extend(figures.rows(kind, tasks, first));
+                    rows.extend(figures.rows(kind, [tasks, here.cpus.len()], first));
                 }
                 Err(why) => rows.push(Row::missing(WORK, format!("{}_{tasks}", kind.word()), why)),
             }
@@ -68,7 +69,7 @@ fn figures(
     cpus: &[usize],
 ) -> Result<Result<Figures, String>, Error> {
     let work = Work { pages: validation.pages as usize, times: TIMES };
-    let mut figures = Figures { ran: 1.0, ..Figures::default() };
+    let mut figures = Figures::default();
     for _ in 0..validation.rounds {
         thread::sleep(PAUSE);
         let round = match round(kind, work, cpus) {
@@ -78,7 +79,7 @@ fn figures(
         let faults = round.faults as f64;
         figures.faults_per_s[0].push(faults / round.wall.as_secs_f64());
         figures.ns_per_fault[0].push(round.cpu.as_nanos() as f64 / faults);
-        figures.ran = figures.ran.min(round.ran);
+        figures.delayed = figures.delayed.max(round.delayed);
     }
     let simulation = simulation(validation, kind, cpus.len() as u16)?;
     let column = Column::list_buddy("list-buddy", &Side::new("list-buddy"));
@@ -129,30 +130,28 @@ impl Figures {
         })
     }
 
-    fn rows(&self, kind: Kind, tasks: usize, alone: &[f64; 2]) -> Vec<Row> {
+    fn rows(&self, kind: Kind, [tasks, cpus]: [usize; 2], alone: &[f64; 2]) -> Vec<Row> {
         let name = |what: &str| format!("{}_{tasks}_{what}", kind.word());
         let row = |what: &str, unit, [measured, modelled]: &[Vec<f64>; 2]| {
             Row::new(WORK, name(what), unit, Tolerance::Time, [measured, modelled])
         };
-        let interrupted = (self.ran < RAN).then(|| {
-            format!(
-                "a task ran for {:.0} % of its time, because other programs used its CPU",
-                100.0 * self.ran
-            )
+        let delayed = (self.delayed > DELAYED).then(|| {
+            let percent = 100.0 * self.delayed;
+            format!("other programs used the CPU of a task for {percent:.0} % of its time")
         });
+        let few = (tasks > 1 && cpus < SCALING)
+            .then(|| format!("scaling needs {SCALING} CPUs, and there are {cpus}"));
+        let rate = |row: Row| row.unless(few.clone()).unless(delayed.clone());
         let mut rows = vec![
             row("cpu_ns_per_fault", Unit::Nanos, &self.ns_per_fault),
-            row("faults_per_s", Unit::PerSecond, &self.faults_per_s).unless(interrupted.clone()),
+            rate(row("faults_per_s", Unit::PerSecond, &self.faults_per_s)),
         ];
         if tasks > 1 {
             let scaling = |side: usize| -> Vec<f64> {
                 let of = |rate: &f64| rate / alone[side];
                 self.faults_per_s[side].iter().map(of).filter(|value| value.is_finite()).collect()
             };
-            let few = (tasks < SCALING)
-                .then(|| format!("scaling needs {SCALING} CPUs, and there are {tasks}"));
-            let row = row("times_rate_of_one", Unit::Ratio, &[scaling(0), scaling(1)]);
-            rows.push(row.unless(few).unless(interrupted));
+            rows.push(rate(row("times_rate_of_one", Unit::Ratio, &[scaling(0), scaling(1)])));
         }
         rows
     }
@@ -171,27 +170,27 @@ mod tests {
         }
     }
 
-    fn figures(ran: f64) -> Figures {
+    fn figures(delayed: f64) -> Figures {
         let rates = [vec![200.0, 210.0, 190.0], vec![220.0]];
-        Figures { faults_per_s: rates, ns_per_fault: [vec![10.0], vec![12.0]], ran }
+        Figures { faults_per_s: rates, ns_per_fault: [vec![10.0], vec![12.0]], delayed }
     }
 
     #[test]
-    fn rates_are_judged_only_if_the_tasks_ran() {
-        let judged = |ran, tasks| -> Vec<bool> {
-            let rows = figures(ran).rows(Kind::Threads, tasks, &[100.0, 110.0]);
+    fn rates_are_judged_only_if_there_are_enough_cpus_and_the_tasks_ran() {
+        let judged = |delayed, tasks, cpus| -> Vec<bool> {
+            let rows = figures(delayed).rows(Kind::Threads, [tasks, cpus], &[100.0, 110.0]);
             rows.iter().map(|row| row.agrees().is_some()).collect()
         };
-        assert_eq!(judged(1.0, 1), [true, true]);
-        assert_eq!(judged(0.5, 1), [true, false]);
-        assert_eq!(judged(1.0, 2), [true, true, false]);
-        assert_eq!(judged(1.0, 4), [true, true, true]);
-        assert_eq!(judged(0.5, 4), [true, false, false]);
+        assert_eq!(judged(0.0, 1, 2), [true, true]);
+        assert_eq!(judged(0.5, 1, 2), [true, false]);
+        assert_eq!(judged(0.0, 2, 2), [true, false, false]);
+        assert_eq!(judged(0.0, 2, 4), [true, true, true]);
+        assert_eq!(judged(0.5, 4, 4), [true, false, false]);
     }
 
     #[test]
     fn scaling_is_relative_to_one_task() {
-        let rows = figures(1.0).rows(Kind::Processes, 2, &[100.0, 110.0]);
+        let rows = figures(0.0).rows(Kind::Processes, [2, 2], &[100.0, 110.0]);
         let scaling = rows.last().unwrap();
         assert_eq!(scaling.what, "processes_2_times_rate_of_one");
         assert_eq!(scaling.measured.as_ref().unwrap().median, 2.0);

@@ -7,6 +7,8 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
 };
 use std::{
+    fs::File,
+    io::Read,
     os::fd::{AsFd, OwnedFd},
     sync::Barrier,
     thread,
@@ -40,6 +42,8 @@ struct Times {
     end: u64,
     /// CPU time.
     cpu: u64,
+    /// Time for which the task could have run, and others used its CPU.
+    delay: u64,
 }
 
 /// The times of all tasks of a round.
@@ -51,8 +55,9 @@ pub(super) struct Round {
     pub(super) wall: Duration,
     /// CPU time of all tasks.
     pub(super) cpu: Duration,
-    /// The share of its time for which the task with the least such share ran.
-    pub(super) ran: f64,
+    /// The share of its time for which other programs kept a task from running, the greatest of all
+    /// tasks.
+    pub(super) delayed: f64,
 }
 
 /// The work of a task: `times` mappings of `pages` pages each.
@@ -83,11 +88,15 @@ impl Work {
         // A task that cannot map memory must not block the others.
         wait()?;
         warm?;
+        let delay = run_delay();
         let (start, cpu) = (origin.elapsed(), thread_time());
         self.run()?;
         let (cpu, end) = (thread_time().saturating_sub(cpu), origin.elapsed());
+        let delay = run_delay().zip(delay).map(|(after, before)| after.saturating_sub(before));
         let [start, end, cpu] = [start, end, cpu].map(|time| time.as_nanos() as u64);
-        Ok(Times { start, end, cpu })
+        // A kernel without these statistics: a task that does not run counts as delayed.
+        let delay = delay.unwrap_or((end - start).saturating_sub(cpu));
+        Ok(Times { start, end, cpu, delay })
     }
 }
 
@@ -105,13 +114,22 @@ pub(super) fn round(kind: Kind, work: Work, cpus: &[usize]) -> Result<Round, Str
         times.map_err(|errno| format!("the kernel refused the {}: {errno}", kind.word()))?;
     let start = times.iter().map(|times| times.start).min().unwrap_or(0);
     let end = times.iter().map(|times| times.end).max().unwrap_or(0);
-    let ran = |times: &Times| times.cpu as f64 / (times.end - times.start).max(1) as f64;
+    let delayed = |times: &Times| times.delay as f64 / (times.end - times.start).max(1) as f64;
     Ok(Round {
         faults: times.len() as u64 * u64::from(work.times) * work.pages as u64,
         wall: Duration::from_nanos((end - start).max(1)),
         cpu: Duration::from_nanos(times.iter().map(|times| times.cpu).sum()),
-        ran: times.iter().map(ran).fold(1.0, f64::min),
+        delayed: times.iter().map(delayed).fold(0.0, f64::max).min(1.0),
     })
+}
+
+/// Nanoseconds for which this thread could have run so far, and others used its CPU. `None`: the
+/// kernel does not count them.
+fn run_delay() -> Option<u64> {
+    let mut text = [0; 64];
+    let length = File::open("/proc/thread-self/schedstat").ok()?.read(&mut text).ok()?;
+    let delay = text[..length].split(u8::is_ascii_whitespace).nth(1)?;
+    std::str::from_utf8(delay).ok()?.parse().ok()
 }
 
 fn threads(work: Work, cpus: &[usize]) -> Result<Vec<Times>, Errno> {
@@ -163,7 +181,7 @@ impl Child {
         let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
         // SAFETY: the child has one thread, and the locks of the parent's other threads may be held
         // for ever. Until it exits it only makes system calls: `task`, `send` and `receive` neither
-        // allocate nor take locks.
+        // allocate nor take locks (a short path needs no allocation).
         match unsafe { libc::fork() } {
             -1 => Err(Errno::from_raw_os_error(
                 std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN),
@@ -176,11 +194,9 @@ impl Child {
                     receive::<1>(go).map(drop)
                 };
                 let sent = work.task(cpu, origin, wait).and_then(|times| {
-                    let mut bytes = [0; 24];
-                    bytes[..8].copy_from_slice(&times.start.to_ne_bytes());
-                    bytes[8..16].copy_from_slice(&times.end.to_ne_bytes());
-                    bytes[16..].copy_from_slice(&times.cpu.to_ne_bytes());
-                    send(&to, &bytes)
+                    let Times { start, end, cpu, delay } = times;
+                    let numbers = [start, end, cpu, delay];
+                    numbers.iter().try_for_each(|number| send(&to, &number.to_ne_bytes()))
                 });
                 // SAFETY: ends this process at once, without running destructors of the parent.
                 unsafe { libc::_exit(i32::from(sent.is_err())) }
@@ -190,8 +206,8 @@ impl Child {
     }
 
     fn times(&self) -> Result<Times, Errno> {
-        let [start, end, cpu] = [(); 3].map(|()| receive::<8>(&self.from).map(u64::from_ne_bytes));
-        Ok(Times { start: start?, end: end?, cpu: cpu? })
+        let number = || receive::<8>(&self.from).map(u64::from_ne_bytes);
+        Ok(Times { start: number()?, end: number()?, cpu: number()?, delay: number()? })
     }
 }
 
@@ -201,7 +217,7 @@ fn send(to: impl AsFd, bytes: &[u8]) -> Result<(), Errno> {
     if written == bytes.len() { Ok(()) } else { Err(Errno::PIPE) }
 }
 
-/// Reads `N` bytes, which are written at once.
+/// Reads `N` bytes, which are written at once and are the first in the pipe.
 ///
 /// # Errors
 ///
@@ -224,7 +240,7 @@ mod tests {
             let round = round(kind, work, &[0, 0, 0]).unwrap();
             assert_eq!(round.faults, 3600, "{kind:?}");
             assert!(round.cpu > Duration::ZERO && round.wall > Duration::ZERO, "{round:?}");
-            assert!(round.ran > 0.0 && round.ran <= 1.0, "{round:?}");
+            assert!((0.0..=1.0).contains(&round.delayed), "{round:?}");
         }
     }
 

@@ -4,7 +4,7 @@
 //! Events under the lock would make holds longer. A first recording has all events, and tells which
 //! lock is that of the zone; the measured ones have only the events of waits.
 
-use std::{ops::ControlFlow, path::Path};
+use std::{fs, ops::ControlFlow, path::Path};
 
 use super::{
     Here, Row, Tolerance, Validation, faults,
@@ -96,7 +96,10 @@ fn measure(validation: &Validation, cpus: &[usize]) -> Result<Measured, String> 
 
 /// The sizes of the kernel's lists, in its largest zone.
 fn lists() -> Result<ListSizes, String> {
-    let snapshot = Snapshot::open(Path::new(TABLES)).map_err(in_words)?;
+    let text = fs::read_to_string(TABLES).map_err(|error| format!("{TABLES}: {error}"))?;
+    // A snapshot names each of its tables.
+    let snapshot = Snapshot::parse(TABLES, format!("# zoneinfo\n{text}").as_bytes());
+    let snapshot = snapshot.map_err(in_words)?;
     let zone = snapshot.zones.iter().max_by_key(|zone| zone.managed);
     let lists = zone.and_then(|zone| zone.cpus.first());
     let lists = lists.ok_or(format!("{TABLES} has no per-CPU lists"))?;

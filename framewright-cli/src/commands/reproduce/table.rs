@@ -160,7 +160,7 @@ fn change(percent: f64) -> String {
 }
 
 /// A figure with its significant digits.
-fn quantity(value: f64, unit: Unit) -> String {
+pub(crate) fn quantity(value: f64, unit: Unit) -> String {
     const PREFIXES: [(f64, &str); 3] = [(1e9, " G"), (1e6, " M"), (1e4, " k")];
     match unit {
         Unit::Percent => format!("{}%", decimal(value, 1)),
