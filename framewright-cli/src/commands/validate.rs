@@ -17,10 +17,11 @@ use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
 Does the same work on this machine and on the simulated one, and prints both figures with their factor: page \
-faults of processes and threads, the library on threads with small lists, TLB shootdowns. `machines measure` \
-measures none of this. Counts agree up to 10 %, times up to 30 %. Scaling is judged only where there are enough \
+faults of processes and threads, the library on threads with small lists, TLB shootdowns, waits for the kernel's \
+zone lock. `machines measure` measures none of this. Counts agree up to 10 %, times up to 30 %. Scaling is judged only where there are enough \
 CPUs; what cannot be measured says why. Takes less than a minute, and up to 1 GiB. The machine should be idle \
-otherwise. Interrupts are counted only as root.
+otherwise. Interrupts and waits for the zone lock are counted only as root; for the latter, the kernel's per-CPU \
+lists are made small for some seconds (vm.percpu_pagelist_high_fraction), and restored in any case.
 
 Examples:
   framewright machines measure -o mine.toml

@@ -315,11 +315,9 @@ pub(crate) fn zone_locks(replay: &ReplayReport, style: Style) -> String {
             mean(own.hold_nanos, own.holds),
         ]);
     }
-    format!(
-        "\n{}\n{table}means; recorded holds are those with events, from the first to the last event, \
-         which tracing makes longer; a replay runs on one thread and never waits\n",
-        bold("zone locks", style)
-    )
+    let note = "means per wait and per hold; recorded holds are those with events, from the first to the \
+                last event, which tracing makes longer; a replay runs on one thread and never waits";
+    format!("\n{}\n{table}{}", bold("zone locks", style), print::paragraph(note))
 }
 
 /// Free blocks by order, over all zones, as in `/proc/buddyinfo`.
