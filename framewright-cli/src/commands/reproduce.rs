@@ -26,8 +26,8 @@ the range of a modelled figure if each estimated parameter of the machine is a q
 
 A figure agrees if it has the same sign as the published one and is within a factor of three. If the library \
 is compared with a running kernel's counts (tlb-batch), better figures agree as well. \u{d7}0.68 is our figure \
-divided by theirs. \"constant\" is what a model without any knowledge would get: the median of the other \
-machines' published figures. Where three machines or more were published, their order is judged too (rank \
+divided by theirs. In brackets: whether a model without any knowledge, the median of the other machines' \
+published figures, would agree. Where three machines or more were published, their order is judged too (rank \
 correlation, 1 is the same order). Two kinds of figures are shown and not judged: those to which parameters of \
 the machine were fitted, and those without a comparable figure. Notes name them. All others must agree.
 

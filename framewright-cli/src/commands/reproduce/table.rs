@@ -23,6 +23,9 @@ const fn figures(header: &'static str, cell: fn(&Row) -> Option<String>) -> Colu
     Column { header, left: false, cell }
 }
 
+/// The header of the last column.
+const AGREES: &str = "agrees?\n(constant)";
+
 /// Columns without any value are left out.
 const COLUMNS: [Column; 14] = [
     words("figure", |row| Some(row.metric.clone())),
@@ -43,7 +46,9 @@ const COLUMNS: [Column; 14] = [
         median(row.modelled.as_ref()?.change_pct.as_ref()).map(change)
     }),
     figures("modelled\nband, by", |row| {
-        row.band.as_ref().map(|it| format!("{}\n{}", band(row, it), it.by))
+        // The group of the parameter is left out, because the column is narrow.
+        let by = |it: &Band| it.by.rsplit('.').next().unwrap_or_default().to_owned();
+        row.band.as_ref().map(|it| format!("{}\n{}", band(row, it), by(it)))
     }),
 ];
 
@@ -66,7 +71,7 @@ pub(crate) fn tables(rows: &[Row], style: Style) -> String {
 fn table(rows: &[&Row], style: Style) -> Table {
     let used = |column: &&Column| rows.iter().any(|row| (column.cell)(row).is_some());
     let columns: Vec<&Column> = COLUMNS.iter().filter(used).collect();
-    let headers = columns.iter().map(|column| column.header).chain(["agrees?"]);
+    let headers = columns.iter().map(|column| column.header).chain([AGREES]);
     let mut table = Table::new(headers, style);
     for (index, column) in columns.iter().enumerate() {
         if column.left {
@@ -82,8 +87,7 @@ fn table(rows: &[&Row], style: Style) -> Table {
     table
 }
 
-/// A line for each judged quantity: whether it agrees, and our figure divided by the reference. Then what a constant
-/// would get.
+/// Whether each judged quantity agrees, our figure divided by the reference, and in brackets what a constant would get.
 fn agreement(row: &Row) -> (String, Tone) {
     let words: Vec<(&str, Tone)> = row.judgements.iter().map(word).collect();
     let tone =
@@ -98,11 +102,11 @@ fn agreement(row: &Row) -> (String, Tone) {
     let lines = row.judgements.iter().zip(words).map(|(judgement, (word, _))| {
         let quantity = match judgement.by {
             _ if row.judgements.len() == 1 => "",
-            Quantity::Before => "before: ",
-            Quantity::After => "after: ",
-            Quantity::Change => "change: ",
+            Quantity::Before => "before:\n",
+            Quantity::After => "after:\n",
+            Quantity::Change => "change:\n",
         };
-        format!("{quantity}{word}{}", measure(row, judgement))
+        format!("{quantity}{word}{}", measure(judgement))
     });
     (lines.collect::<Vec<_>>().join("\n"), tone)
 }
@@ -118,19 +122,19 @@ fn word(judgement: &Judgement) -> (&'static str, Tone) {
     }
 }
 
-/// The factor of a judged quantity, and the figure and result of a constant.
-fn measure(row: &Row, judgement: &Judgement) -> String {
+/// The factor of a judged quantity, and whether a constant agrees.
+fn measure(judgement: &Judgement) -> String {
     if !matches!(judgement.agreement, Some(Agreement::Agrees | Agreement::Disagrees)) {
         return String::new();
     }
     let factor = judgement
         .factor
         .map_or_else(String::new, |factor| format!(" \u{d7}{}", decimal(factor, 2)));
-    let constant = judgement.constant.map_or_else(String::new, |constant| {
-        let word = if constant.agrees { "yes" } else { "no" };
-        format!("\nconstant {}: {word}", of_quantity(row, judgement.by, constant.value))
+    let constant = judgement.constant.map_or("", |constant| match constant.agrees {
+        true => " (yes)",
+        false => " (no)",
     });
-    factor + &constant
+    factor + constant
 }
 
 fn median(metric: Option<&Metric>) -> Option<f64> {
@@ -260,12 +264,9 @@ pub(crate) mod tests {
             by: Quantity::Before,
             ..with(Agreement::NotJudged, Role::Fitted("it".into()))
         };
-        assert_eq!(
-            of(vec![yes.clone()]),
-            ("yes \u{d7}0.68\nconstant +4.3%: yes".to_owned(), Tone::Good)
-        );
+        assert_eq!(of(vec![yes.clone()]), ("yes \u{d7}0.68 (yes)".to_owned(), Tone::Good));
         let both = of(vec![yes, before.clone()]);
-        assert_eq!(both.0, "change: yes \u{d7}0.68\nconstant +4.3%: yes\nbefore: fitted");
+        assert_eq!(both.0, "change:\nyes \u{d7}0.68 (yes)\nbefore:\nfitted");
         assert_eq!(of(vec![before.clone(), before]), ("fitted".to_owned(), Tone::Plain));
     }
 
