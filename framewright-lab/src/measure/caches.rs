@@ -31,43 +31,30 @@ const CHAINS: usize = 24;
 /// Threads that read at once at most.
 const MOST_READERS: usize = 64;
 
-const L1: [Quantity; 1] = [Quantity {
-    name: "l1_ns",
-    unit: Unit::Nanos,
-    how: "a chain of dependent loads in half of the first-level cache",
-}];
-const L2: [Quantity; 1] = [Quantity {
-    name: "l2_ns",
-    unit: Unit::Nanos,
-    how: "a chain of dependent loads, random in half of the second-level cache",
-}];
-const LLC: [Quantity; 1] = [Quantity {
-    name: "llc_ns",
-    unit: Unit::Nanos,
-    how: "a chain of dependent loads, random in a part of the last-level cache",
-}];
+const L1: [Quantity; 1] =
+    [Quantity::nanos("l1_ns", "a chain of dependent loads in half of the first-level cache")];
+const L2: [Quantity; 1] = [Quantity::nanos(
+    "l2_ns",
+    "a chain of dependent loads, random in half of the second-level cache",
+)];
+const LLC: [Quantity; 1] = [Quantity::nanos(
+    "llc_ns",
+    "a chain of dependent loads, random in a part of the last-level cache",
+)];
 const DRAM: [Quantity; 2] = [
-    Quantity {
-        name: "dram_ns",
-        unit: Unit::Nanos,
-        how: "a chain of dependent loads, random in four times the last-level cache",
-    },
-    Quantity {
-        name: "dram_parallel_ns",
-        unit: Unit::Nanos,
-        how: "the same with 24 independent chains at once, per load",
-    },
+    Quantity::nanos(
+        "dram_ns",
+        "a chain of dependent loads, random in four times the last-level cache",
+    ),
+    Quantity::nanos("dram_parallel_ns", "the same with 24 independent chains at once, per load"),
 ];
 const LOADED: [Quantity; 1] = [Quantity {
     name: "loaded_percent",
     unit: Unit::Percent,
     how: "loads of memory while another CPU reads memory, relative to those without",
 }];
-const REMOTE: [Quantity; 1] = [Quantity {
-    name: "dram_remote_ns",
-    unit: Unit::Nanos,
-    how: "a chain of dependent loads of memory of another socket",
-}];
+const REMOTE: [Quantity; 1] =
+    [Quantity::nanos("dram_remote_ns", "a chain of dependent loads of memory of another socket")];
 const BANDWIDTH: [Quantity; 1] = [Quantity {
     name: "bandwidth_bytes_per_s",
     unit: Unit::BytesPerSecond,

@@ -2,7 +2,6 @@
 
 use super::probe::{Probe, Quantity, cpu_nanos};
 use crate::anonymous::Anonymous;
-use crate::report::Unit;
 
 /// Pages of the mapping: 1 MiB.
 const PAGES: usize = 256;
@@ -10,16 +9,11 @@ const PAGES: usize = 256;
 const TIMES: usize = 8;
 
 const FAULT: [Quantity; 2] = [
-    Quantity {
-        name: "page_fault_ns",
-        unit: Unit::Nanos,
-        how: "the first store to each page of 1 MiB, whose frames were freed just before",
-    },
-    Quantity {
-        name: "unmap_ns",
-        unit: Unit::Nanos,
-        how: "madvise(MADV_DONTNEED) of these pages, per page",
-    },
+    Quantity::nanos(
+        "page_fault_ns",
+        "the first store to each page of 1 MiB, whose frames were freed just before",
+    ),
+    Quantity::nanos("unmap_ns", "madvise(MADV_DONTNEED) of these pages, per page"),
 ];
 
 pub(super) fn probes<'m>() -> Vec<Probe<'m>> {

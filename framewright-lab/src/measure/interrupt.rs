@@ -16,7 +16,6 @@ use super::{
     two::{Line, beside},
 };
 use crate::anonymous::Anonymous;
-use crate::report::Unit;
 
 /// Barriers, and shootdowns, in a round.
 const CALLS: u32 = 400;
@@ -30,40 +29,31 @@ const WATCH: Duration = Duration::from_millis(60);
 const TICKS: std::ops::Range<Duration> = Duration::from_nanos(400)..Duration::from_micros(40);
 
 const BARRIER: [Quantity; 2] = [
-    Quantity {
-        name: "interrupt_round_trip_ns",
-        unit: Unit::Nanos,
-        how: "membarrier while another thread runs, minus membarrier while none does",
-    },
-    Quantity {
-        name: "interrupt_loss_ns",
-        unit: Unit::Nanos,
-        how: "the time that the other thread loses to each of these interrupts",
-    },
+    Quantity::nanos(
+        "interrupt_round_trip_ns",
+        "membarrier while another thread runs, minus membarrier while none does",
+    ),
+    Quantity::nanos(
+        "interrupt_loss_ns",
+        "the time that the other thread loses to each of these interrupts",
+    ),
 ];
 const SHOOTDOWN: [Quantity; 2] = [
-    Quantity {
-        name: "shootdown_ns",
-        unit: Unit::Nanos,
-        how: "madvise(MADV_DONTNEED) of a page while another thread runs, minus the same while none does",
-    },
-    Quantity {
-        name: "shootdown_64_ns",
-        unit: Unit::Nanos,
-        how: "the same with 64 pages: the whole address space is flushed",
-    },
+    Quantity::nanos(
+        "shootdown_ns",
+        "madvise(MADV_DONTNEED) of a page while another thread runs, minus the same while none does",
+    ),
+    Quantity::nanos(
+        "shootdown_64_ns",
+        "the same with 64 pages: the whole address space is flushed",
+    ),
 ];
 const TICK: [Quantity; 2] = [
-    Quantity {
-        name: "tick_period_ns",
-        unit: Unit::Nanos,
-        how: "time per local timer interrupt of a busy CPU, as /proc/interrupts counts them",
-    },
-    Quantity {
-        name: "tick_ns",
-        unit: Unit::Nanos,
-        how: "the median of gaps of 0.4 to 40 us in readings of the clock",
-    },
+    Quantity::nanos(
+        "tick_period_ns",
+        "time per local timer interrupt of a busy CPU, as /proc/interrupts counts them",
+    ),
+    Quantity::nanos("tick_ns", "the median of gaps of 0.4 to 40 us in readings of the clock"),
 ];
 
 pub(super) fn probes(means: &Means) -> Vec<Probe<'_>> {

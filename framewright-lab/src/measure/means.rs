@@ -6,7 +6,8 @@ use std::fs;
 use super::topology::socket_of;
 use crate::clock::two_cpus;
 
-/// What measurements may use on this machine. A reason stands where something is missing.
+/// The CPUs, caches and system calls of this machine that measurements can use. An `Err` is the reason why one is
+/// missing.
 #[derive(Clone, Debug)]
 pub struct Means {
     /// The CPUs that this process may use.

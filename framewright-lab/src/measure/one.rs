@@ -13,7 +13,6 @@ use std::{
 };
 
 use super::probe::{Probe, Quantity, cpu_nanos};
-use crate::report::Unit;
 
 /// Cycles of a dependent multiplication of 64 bits and an exclusive or, on every x86-64 processor since
 /// 2008 and on common ones of AArch64.
@@ -28,51 +27,30 @@ const COLD_ROUND: usize = COLD_FRAMES / 16;
 /// Frames that a second-level cache holds.
 const HOT_FRAMES: usize = 16;
 
-const TIMER: [Quantity; 1] = [Quantity {
-    name: "timer_read_ns",
-    unit: Unit::Nanos,
-    how: "reading the monotonic clock, repeatedly",
-}];
-const CYCLE: [Quantity; 1] = [Quantity {
-    name: "cycle_ns",
-    unit: Unit::Nanos,
-    how: "a chain of dependent multiplications and exclusive ors, of 4 cycles each",
-}];
-const ATOMIC: [Quantity; 1] = [Quantity {
-    name: "atomic_ns",
-    unit: Unit::Nanos,
-    how: "an atomic addition to a line in the first-level cache",
-}];
-const SYSCALL: [Quantity; 1] = [Quantity { name: "syscall_ns", unit: Unit::Nanos, how: "getppid" }];
+const TIMER: [Quantity; 1] =
+    [Quantity::nanos("timer_read_ns", "reading the monotonic clock, repeatedly")];
+const CYCLE: [Quantity; 1] = [Quantity::nanos(
+    "cycle_ns",
+    "a chain of dependent multiplications and exclusive ors, of 4 cycles each",
+)];
+const ATOMIC: [Quantity; 1] =
+    [Quantity::nanos("atomic_ns", "an atomic addition to a line in the first-level cache")];
+const SYSCALL: [Quantity; 1] = [Quantity::nanos("syscall_ns", "getppid")];
 const CLEAR: [Quantity; 2] = [
-    Quantity {
-        name: "clear_ns",
-        unit: Unit::Nanos,
-        how: "filling a frame with zeroes, frames of 128 MiB in turn",
-    },
-    Quantity {
-        name: "clear_hot_ns",
-        unit: Unit::Nanos,
-        how: "filling a frame with zeroes, the same 16 frames again and again",
-    },
+    Quantity::nanos("clear_ns", "filling a frame with zeroes, frames of 128 MiB in turn"),
+    Quantity::nanos(
+        "clear_hot_ns",
+        "filling a frame with zeroes, the same 16 frames again and again",
+    ),
 ];
 const COPY: [Quantity; 2] = [
-    Quantity {
-        name: "copy_ns",
-        unit: Unit::Nanos,
-        how: "copying a frame, frames of 128 MiB in turn",
-    },
-    Quantity {
-        name: "copy_hot_ns",
-        unit: Unit::Nanos,
-        how: "copying a frame, the same 16 frames again and again",
-    },
+    Quantity::nanos("copy_ns", "copying a frame, frames of 128 MiB in turn"),
+    Quantity::nanos("copy_hot_ns", "copying a frame, the same 16 frames again and again"),
 ];
-const PAIR: [Quantity; 1] = [Quantity {
-    name: "hot_pair_ns",
-    unit: Unit::Nanos,
-    how: "an allocation and a free of the library that never leave the ring",
-}];
+const PAIR: [Quantity; 1] = [Quantity::nanos(
+    "hot_pair_ns",
+    "an allocation and a free of the library that never leave the ring",
+)];
 
 pub(super) fn probes<'m>() -> Vec<Probe<'m>> {
     let cycle = match cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {

@@ -21,6 +21,13 @@ pub struct Quantity {
     pub how: &'static str,
 }
 
+impl Quantity {
+    /// A quantity in nanoseconds.
+    pub(super) const fn nanos(name: &'static str, how: &'static str) -> Self {
+        Self { name, unit: Unit::Nanos, how }
+    }
+}
+
 /// A round: the value of each quantity, or the reason why there is none.
 type Round<'m> = Box<dyn FnMut() -> Result<Vec<f64>, String> + 'm>;
 

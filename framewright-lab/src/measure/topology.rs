@@ -22,7 +22,7 @@ pub(super) struct Topology {
     pub(super) nodes: Vec<(usize, u64)>,
     /// Empty for the default distances.
     pub(super) distances: Vec<Vec<u64>>,
-    /// What differs from the real machine; empty if nothing does.
+    /// The differences from the topology of the real machine, as a sentence; empty if there are none.
     pub(super) simplified: String,
 }
 

@@ -18,7 +18,6 @@ use super::{
     probe::{Probe, Quantity},
 };
 use crate::clock::{SpinWait, settle};
-use crate::report::Unit;
 
 /// Round trips of a line in a round.
 const TRIPS: u64 = 5_000;
@@ -27,21 +26,18 @@ const HOLDS: u64 = 3_000;
 /// Multiplications under the lock: some hundred nanoseconds, in which the other thread queues again.
 const WORK: u64 = 300;
 
-const TRANSFER: [Quantity; 1] = [Quantity {
-    name: "line_transfer_ns",
-    unit: Unit::Nanos,
-    how: "two cores of a socket store to one line in turn; half of a round trip",
-}];
-const REMOTE: [Quantity; 1] = [Quantity {
-    name: "line_transfer_remote_ns",
-    unit: Unit::Nanos,
-    how: "cores of two sockets store to one line in turn; half of a round trip",
-}];
-const HANDOVER: [Quantity; 1] = [Quantity {
-    name: "lock_handover_ns",
-    unit: Unit::Nanos,
-    how: "two threads always want a queued lock; time per hold, without the work under it",
-}];
+const TRANSFER: [Quantity; 1] = [Quantity::nanos(
+    "line_transfer_ns",
+    "two cores of a socket store to one line in turn; half of a round trip",
+)];
+const REMOTE: [Quantity; 1] = [Quantity::nanos(
+    "line_transfer_remote_ns",
+    "cores of two sockets store to one line in turn; half of a round trip",
+)];
+const HANDOVER: [Quantity; 1] = [Quantity::nanos(
+    "lock_handover_ns",
+    "two threads always want a queued lock; time per hold, without the work under it",
+)];
 
 pub(super) fn probes(means: &Means) -> Vec<Probe<'_>> {
     let probe = |quantity, other: &Result<usize, String>, round: fn(usize) -> f64| match *other {

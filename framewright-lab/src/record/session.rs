@@ -23,7 +23,7 @@ const LEAST: u64 = 1 << 20;
 /// By default all buffers together have at most memory divided by this number.
 const PART: u64 = 32;
 
-/// What is recorded.
+/// The tracepoints and tasks of a recording.
 pub(super) struct Scope {
     events: &'static [Wanted],
     /// Only the events of this process's tasks, and of those that they will make.

@@ -164,8 +164,7 @@ fn is_better(row: &Row, judgement: &Judgement, theirs: f64, ours: f64) -> bool {
 
 /// Whether two rows have the same figure, on one machine or on two.
 fn have_one_figure(one: &Row, other: &Row) -> bool {
-    let key = |row: &Row| Key { machine: "", ..row.key() } == Key { machine: "", ..one.key() };
-    key(other)
+    Key { machine: "", ..one.key() } == Key { machine: "", ..other.key() }
 }
 
 /// For each judgement of the row, what the median of the other machines' references would get.

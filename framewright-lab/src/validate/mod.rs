@@ -46,7 +46,7 @@ pub struct Validation {
     pub pages: u32,
 }
 
-/// What the groups of rows need to know about this computer.
+/// The CPUs that every group of rows uses.
 struct Here {
     /// The CPUs that this process may use and the simulated machine has.
     cpus: Vec<usize>,

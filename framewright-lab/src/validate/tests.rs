@@ -61,7 +61,7 @@ fn on_one_cpu_rows_with_two_say_so() {
     assert!(!validated.rows.iter().any(|row| row.what.starts_with("processes_2")));
 }
 
-/// What validates the measurement must not be what was measured.
+/// A workload that was used for the measurement could not validate it.
 #[test]
 fn the_measurement_imports_no_workload() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/measure");

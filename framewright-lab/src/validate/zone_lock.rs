@@ -35,7 +35,7 @@ const LEARN: usize = 4096;
 const WAITING: usize = 4;
 const SEEDS: u64 = 3;
 
-/// What was measured.
+/// Waits for the zone lock of the running kernel.
 struct Measured {
     lists: ListSizes,
     /// Waits per 1000 faults, by round.
