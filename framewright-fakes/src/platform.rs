@@ -30,7 +30,7 @@ use crate::{
 const WAITS: u32 = 1000;
 
 thread_local! {
-    /// How often this thread has masked interrupts and has not restored them yet.
+    /// The depth of nested calls by which this thread has masked interrupts.
     static MASKED: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -11,7 +11,7 @@ pub struct Value {
     pub key: &'static str,
     /// Its value, in its unit.
     pub value: u64,
-    /// How it was measured.
+    /// The method of the measurement.
     pub note: String,
 }
 

@@ -17,7 +17,7 @@ pub struct Quantity {
     pub name: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// How it is measured.
+    /// The method of the measurement.
     pub how: &'static str,
 }
 

@@ -21,7 +21,7 @@ const USUAL: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 /// Prefix of the names of this program's instances, followed by the process number, and by a further
 /// number if the process has opened tracefs before.
 const PREFIX: &str = "framewright-";
-/// How often this process has opened tracefs.
+/// The number of times that this process has opened tracefs.
 static OPENED: AtomicU32 = AtomicU32::new(0);
 
 /// An open tracefs.

@@ -84,7 +84,7 @@ fn sentence(rows: &[&Row], plan: &Plan, passed: bool) -> String {
     )
 }
 
-/// How many of the judged figures a constant would have predicted.
+/// The number of judged figures that a constant would have predicted, as a part of the verdict.
 fn of_constants<'r>(judgements: impl Iterator<Item = &'r Judgement>) -> String {
     let constants: Vec<Constant> = judgements
         .filter(|it| it.agreement != Some(Agreement::NotJudged))

@@ -48,7 +48,7 @@ pub trait Lock<T>: Sync {
     fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R>;
 }
 
-/// Which lock.
+/// The locks of the allocator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockName {
     /// The zone's.
@@ -70,7 +70,7 @@ pub struct Work {
     pub steps: u32,
 }
 
-/// How a descriptor is touched.
+/// The kind of an access to a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touch {
     /// Read; the next step depends on the value.

@@ -60,7 +60,7 @@ pub(super) struct Pcp {
     pub(super) count: u32,
     /// Current limit of frames on all lists, between the bounds.
     high: u32,
-    /// How often the refill has doubled.
+    /// The number of times that the refill has doubled.
     alloc_factor: u8,
     scale_max: u8,
     every_free: bool,

@@ -22,7 +22,7 @@ pub(super) enum Actor {
     Buffer(u16),
 }
 
-/// How decisions are made.
+/// The method by which decisions are made.
 enum Policy {
     Random(fastrand::Rng),
     Pct(Pct),

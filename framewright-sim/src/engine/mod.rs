@@ -365,7 +365,7 @@ pub(crate) struct Engine {
     /// Decides forced outcomes under a schedule by clocks.
     random: RefCell<fastrand::Rng>,
     fingerprint: Cell<u64>,
-    /// How often the run reached each point.
+    /// The number of times that the run reached each point.
     reached: RefCell<Vec<u64>>,
     stacks: Stacks,
 }

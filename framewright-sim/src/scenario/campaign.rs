@@ -121,7 +121,7 @@ impl Row {
         self.results.iter().map(|result| result.unexpected_count).sum()
     }
 
-    /// How often runs reached each point of the scenario.
+    /// The number of times that runs reached each point of the scenario.
     #[must_use]
     pub fn reached(&self) -> Vec<u64> {
         let sum = |at| self.results.iter().filter_map(|result| result.reached.get(at)).sum();

@@ -138,7 +138,7 @@ pub struct HuntResult {
     pub misfit: Option<Misfit>,
     /// Steps of the longest run.
     pub steps: u64,
-    /// How often runs reached each point of the scenario.
+    /// The number of times that runs reached each point of the scenario.
     pub reached: Vec<u64>,
 }
 
