@@ -21,6 +21,11 @@ impl Place {
         let inside = self.bytes.start <= bytes.start && bytes.end <= self.bytes.end;
         inside && self.path.ends_with(&path.split("::").map(str::to_string).collect::<Vec<_>>())
     }
+
+    /// Whether the item's own name contains `part`.
+    pub(crate) fn is_named(&self, part: &str) -> bool {
+        self.path.last().is_some_and(|name| name.contains(part))
+    }
 }
 
 /// The items of a file.

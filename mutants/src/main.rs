@@ -16,9 +16,10 @@ use std::process::ExitCode;
 
 const RULES: &str = "mutants/rules.toml";
 const LIBRARY: &str = "framewright/src";
+const TESTS: &str = "framewright/tests";
 const USAGE: &str = "\
 usage, in the root of the repository:
-    framewright-mutants check         whether each rule matches once
+    framewright-mutants check         whether each rule matches once, and the tests that it names exist
     framewright-mutants list          prints the name of each rule, its test program and its filter of tests
     framewright-mutants apply NAME    changes the sources here; prints the files that have changed";
 
@@ -50,11 +51,16 @@ fn rules() -> Result<Vec<Rule>, String> {
 
 fn check(rules: &[Rule]) -> Result<(), String> {
     let sources = Sources::read(LIBRARY)?;
-    let wrong: Vec<_> = rules.iter().filter_map(|rule| sources.mutated(rule).err()).collect();
+    let tests = Sources::read(TESTS)?;
+    let wrong = rules.iter().filter_map(|rule| {
+        let named = || rule.has_test(|part| sources.name(part) || tests.name(part));
+        sources.mutated(rule).and_then(|_| named()).err()
+    });
+    let wrong: Vec<_> = wrong.collect();
     if !wrong.is_empty() {
         return Err(format!("{RULES}:\n{}", wrong.join("\n")));
     }
-    println!("{} rules, each matches once", rules.len());
+    println!("{} rules, each matches once and names tests", rules.len());
     Ok(())
 }
 

@@ -27,6 +27,17 @@ pub(crate) struct Edit {
     with: String,
 }
 
+impl Rule {
+    /// Refuses a filter with a part of a path that no item and no file has, because it selects no test, and
+    /// a program without tests passes.
+    pub(crate) fn has_test(&self, exists: impl Fn(&str) -> bool) -> Result<(), String> {
+        match self.filter.split("::").find(|part| !exists(part)) {
+            Some(part) => Err(format!("{}: no test has '{part}' in its path", self.name)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The rules of a file, in its order, or the error in it.
 pub(crate) fn rules(text: &str) -> Result<Vec<Rule>, String> {
     let table: Table = text.parse().map_err(|why| format!("{why}"))?;

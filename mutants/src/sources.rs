@@ -43,6 +43,15 @@ impl Sources {
         files.into_iter().map(parse).collect::<Result<_, _>>().map(Self)
     }
 
+    /// Whether the name of an item, file or directory contains `part`.
+    pub(crate) fn name(&self, part: &str) -> bool {
+        let here = |(path, source): (&PathBuf, &Source)| {
+            path.to_string_lossy().contains(part)
+                || source.places.iter().any(|item| item.is_named(part))
+        };
+        self.0.iter().any(here)
+    }
+
     /// The changed files of a rule, with their new content. Each edit of the rule must match once.
     pub(crate) fn mutated(&self, rule: &Rule) -> Result<Vec<(PathBuf, String)>, String> {
         let name = &rule.name;

@@ -116,6 +116,22 @@ fn rules_with_mistakes_are_refused() {
 }
 
 #[test]
+fn a_filter_must_select_a_test() {
+    let files = vec![(PathBuf::from("reclaim/flush.rs"), "fn it_is_flushed() {}".to_string())];
+    let sources = Sources::new(files).expect("the file is right");
+    let checked = |filter: &str| {
+        let rule = rule(None, "a", "b").replace("--lib", &format!("--test reclaim {filter}"));
+        rules(&rule).expect("the rule is right")[0].has_test(|part| sources.name(part))
+    };
+    for filter in ["", "flushed", "flush::it_is", "reclaim"] {
+        assert_eq!(checked(filter), Ok(()), "{filter}");
+    }
+    for filter in ["waits", "flush::waits"] {
+        assert_eq!(checked(filter), Err("name: no test has 'waits' in its path".to_string()));
+    }
+}
+
+#[test]
 fn a_test_is_a_program_and_a_filter() {
     let test = |caught_by| {
         let rule = rules(&rule(None, "a", "b").replace("--lib", caught_by))
