@@ -156,6 +156,20 @@ fn a_half_free_pageblock_is_claimed_and_a_fuller_one_is_stolen_from() {
 }
 
 #[test]
+fn frames_of_the_wanted_type_count_for_a_claim() {
+    // 60 unmovable frames were stolen. A claim needs 256 frames that are free or unmovable.
+    for (given, claimed) in [(44, true), (43, false)] {
+        let mut buddy = buddy(1);
+        let (movable, _) = take(&mut buddy, want(0, MOVABLE, 300));
+        let (_, stolen) = take(&mut buddy, want(0, MigrateType::Unmovable, 60));
+        assert!(!stolen.unwrap().claimed);
+        movable[..given].iter().for_each(|&frame| assert_eq!(give(&mut buddy, frame, 0).count, 0));
+        let (_, fallback) = take(&mut buddy, want(0, MigrateType::Unmovable, 1));
+        assert_eq!(fallback.unwrap().claimed, claimed, "{given} movable frames were freed");
+    }
+}
+
+#[test]
 fn movable_requests_do_not_claim_for_small_blocks() {
     let mut buddy = buddy(1);
     buddy.change_type(0, MigrateType::Unmovable, ());

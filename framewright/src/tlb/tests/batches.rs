@@ -95,6 +95,20 @@ fn a_lazy_batch_that_finds_no_room_is_flushed_with_all_deferred() {
 }
 
 #[test]
+fn a_flush_at_the_limit_is_for_the_older_half() {
+    with_machine(tuning(FlushBatching::Lazy, 32, 128), |machine| {
+        machine.load(1, 1);
+        assert_eq!(reclaim(machine, 0..8, false), []);
+        machine.load(1, 0);
+        assert_eq!(reclaim(machine, 8..16, false), []);
+        let mut freed = 0;
+        machine.on(0).limit_deferred(8, &mut |frames| freed += frames.len());
+        // Only CPU 1 has cached the younger half alone, so only CPU 1 is not interrupted.
+        assert_eq!((freed, machine.interrupts.get(), machine.memory.tlb().deferred()), (8, 2, 8));
+    });
+}
+
+#[test]
 fn pages_beyond_the_bound_are_flushed_at_once() {
     with_machine(tuning(FlushBatching::Lazy, 32, 16), |machine| {
         let tlb = machine.memory.tlb();
