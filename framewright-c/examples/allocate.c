@@ -1,7 +1,7 @@
 // A complete program: 64 MiB of memory, one CPU.
 //
-//     cargo build --release -p framewright-c
-//     cc -std=c11 -I framewright-c framewright-c/examples/allocate.c target/release/libframewright_c.a -o allocate
+//     cargo build --profile lto -p framewright-c
+//     cc -std=c11 -I framewright-c framewright-c/examples/allocate.c target/lto/libframewright_c.a -o allocate
 //     ./allocate
 //
 // README.md has the flags for the shared library and for pkg-config.

@@ -22,6 +22,7 @@ use crate::{
 };
 
 pub(crate) const EXAMPLES: &str = "\
+Build the program with `cargo build --profile lto` for figures to quote: `--release` inlines less. \
 There is no memory behind the frames: only the allocators are timed. The goals are printed below the \
 figures; with --quick they are not checked. Latencies up to p99.99 and the remaining huge pages of a \
 fragmented pool are figures of run churn and run replace.

@@ -283,7 +283,7 @@ fn build(tree: &Path, flags: &[&str]) -> Result<PathBuf, Skipped> {
     let mut cargo = Command::new("cargo");
     cargo
         .current_dir(tree)
-        .args(["build", "--release", "--quiet", "--message-format=json"])
+        .args(["build", "--profile=lto", "--quiet", "--message-format=json"])
         .args(["-p", PACKAGE, "--example", PROGRAM])
         .args(flags)
         // These variables would override the flags above.
