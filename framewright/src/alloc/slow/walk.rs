@@ -19,12 +19,15 @@ pub(super) fn walk<P: Platform>(
     let memory = claim.memory();
     let mut preferred = None;
     let mut error = AllocError::NoZone;
-    for (id, at) in memory.candidates(claim.cpu(), request) {
+    for id in memory.candidate_zones(claim.cpu(), request) {
+        let mut at = claim.zone(id);
         at.platform.cost(Cost::WalkZones, 1);
-        let first = *preferred.get_or_insert(at);
-        match take(&mut claim.zone(id), request, access) {
+        let first = *preferred.get_or_insert(id);
+        match take(&mut at, request, access) {
             Ok(frame) => {
-                count_miss(&first, &at);
+                if first != id {
+                    count_miss(&memory.context(first, at.id), &at);
+                }
                 return Ok(at.pfn(frame));
             }
             Err(refused) => error = error.most_specific(refused, id, request.order(), access),
