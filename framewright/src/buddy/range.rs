@@ -28,19 +28,14 @@ impl Buddy<'_> {
 
     /// As [`Buddy::take_range`], for frames that are known to be free.
     pub(super) fn take_free_range(&mut self, start: u32, end: u32, to: MigrateType) {
-        for piece in edges(start, end) {
-            self.take_partial_piece(&piece, to == MigrateType::Movable);
+        for (from, stop) in edges(start, end) {
+            for piece in pieces(from, stop) {
+                self.take_partial_piece(&piece, to == MigrateType::Movable);
+            }
         }
         for (leaf, mask) in self.places(whole_pageblocks(start, end)) {
-            let mut rest = mask;
-            for of in MigrateType::REQUESTABLE {
-                let mine = self.fold_free_of_type(leaf, mask, of);
-                rest &= !mine;
-                if of != to {
-                    self.set_types(leaf, mine, to);
-                }
-            }
-            for bit in bits(rest) {
+            let taken = self.take_free_places(leaf, mask, to);
+            for bit in bits(mask & !taken) {
                 self.take_whole_piece(self.lists.gigablocks.index(leaf * 64 + bit), to);
             }
         }
@@ -83,8 +78,10 @@ impl Buddy<'_> {
     /// Frees the frames from `start` to `end`, which are ranges that were taken, or parts of them.
     pub(crate) fn give_range(&mut self, start: u32, end: u32) -> Refusals {
         let mut refusals = Refusals::default();
-        for piece in edges(start, end) {
-            self.give_piece(&piece, &mut refusals);
+        for (from, to) in edges(start, end) {
+            for piece in pieces(from, to) {
+                self.give_piece(&piece, &mut refusals);
+            }
         }
         for (leaf, mask) in self.places(whole_pageblocks(start, end)) {
             let alone = mask & self.lists.gigablocks.folded_alone(leaf);
@@ -241,15 +238,10 @@ impl Piece {
 }
 
 /// The parts of a range at its two ends that are not whole pageblocks.
-fn edges(start: u32, end: u32) -> impl Iterator<Item = Piece> {
+fn edges(start: u32, end: u32) -> [(u32, u32); 2] {
     let whole = whole_pageblocks(start, end);
     let inner = [whole.start, whole.end].map(|index| index << PAGEBLOCK_ORDER);
-    let cuts = if whole.is_empty() {
-        [(start, end), (end, end)]
-    } else {
-        [(start, inner[0]), (inner[1], end)]
-    };
-    cuts.into_iter().flat_map(|(from, to)| pieces(from, to))
+    if whole.is_empty() { [(start, end), (end, end)] } else { [(start, inner[0]), (inner[1], end)] }
 }
 
 /// The pageblocks that lie in a range as a whole.
