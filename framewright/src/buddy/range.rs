@@ -95,6 +95,7 @@ impl Buddy<'_> {
     }
 
     /// Frees frames of one pageblock. A whole pageblock must not be allocated as one block.
+    #[inline(never)]
     fn give_piece(&mut self, piece: &Piece, refusals: &mut Refusals) {
         match self.lists.gigablocks.allocated_order(piece.index) {
             Some(Order::PAGEBLOCK) => self.split_into_frames(piece.index),
@@ -157,6 +158,7 @@ impl Buddy<'_> {
         }
     }
 
+    #[inline(never)]
     fn take_partial_piece(&mut self, piece: &Piece, movable: bool) {
         let of = self.type_of(piece.index);
         let heads = self.heads_of(piece.index);

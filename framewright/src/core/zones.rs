@@ -54,6 +54,12 @@ pub(crate) struct Candidates<'m, P: Platform> {
     list: core::slice::Iter<'m, ZoneId>,
 }
 
+impl<P: Platform> Clone for Candidates<'_, P> {
+    fn clone(&self) -> Self {
+        Self { list: self.list.clone(), ..*self }
+    }
+}
+
 impl<P: Platform> Iterator for Candidates<'_, P> {
     type Item = ZoneId;
 

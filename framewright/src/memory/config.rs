@@ -213,6 +213,7 @@ impl<'c> Config<'c> {
 
     /// The number of CPUs that share a node's zones. These are the CPUs on that node, or all CPUs
     /// if the node has none.
+    #[inline(never)]
     pub(super) fn cpus_near(&self, node: NodeId) -> u64 {
         let near = (0..self.cpus).filter(|&cpu| self.node_of(CpuId::new(cpu)) == node).count();
         if near == 0 { u64::from(self.cpus) } else { near as u64 }

@@ -44,7 +44,7 @@ mod walk;
 
 use super::held_frames::{Capture, KeptForCpu};
 use crate::{
-    core::{Claim, MemoryCore, SlowPathState},
+    core::{Candidates, Claim, MemoryCore, SlowPathState},
     pcp::ZoneOnCpu,
     platform::{CompactPriority, Compacted, MOVES_PER_DRAIN, Need, Platform, Relief, Wait},
     types::{AllocError, MigrateType, Order, Pfn, Request, ZoneId},
@@ -59,8 +59,8 @@ pub(super) use walk::{count_miss, take, wake};
 const RECLAIM_FRAMES: u64 = 32;
 
 /// Allocates a block and returns its first frame.
-pub(super) fn alloc<'a, P: Platform>(
-    claim: &mut Claim<'a, '_, P>,
+pub(super) fn alloc<'a, 'm, P: Platform>(
+    claim: &mut Claim<'a, 'm, P>,
     state: &'a dyn SlowPathState,
     request: Request,
 ) -> Result<Pfn, AllocError> {
@@ -69,25 +69,28 @@ pub(super) fn alloc<'a, P: Platform>(
     }
     let memory = claim.memory();
     let generation = memory.generation();
-    match walk(claim, request, first_access(memory, request)) {
+    let zones = memory.candidate_zones(claim.cpu(), request);
+    match walk(claim, &zones, request, first_access(memory, request)) {
         Ok(pfn) => Ok(pfn),
-        Err(error) => alloc_in_rounds(claim, state, request, generation, Totals::new(error)),
+        Err(error) => alloc_in_rounds(claim, state, request, &zones, generation, error),
     }
 }
 
 /// Allocates a block after the first walk failed. Starts again whenever memory was added or removed.
 #[cold]
 #[inline(never)]
-fn alloc_in_rounds<'a, P: Platform>(
-    claim: &mut Claim<'a, '_, P>,
+fn alloc_in_rounds<'a, 'm, P: Platform>(
+    claim: &mut Claim<'a, 'm, P>,
     state: &'a dyn SlowPathState,
     request: Request,
+    zones: &Candidates<'m, P>,
     mut generation: u32,
-    mut totals: Totals,
+    error: AllocError,
 ) -> Result<Pfn, AllocError> {
     let memory = claim.memory();
+    let mut totals = Totals { error, rounds: 0, reclaimed: 0, waits: 0 };
     loop {
-        let mut slow = Slow::new(claim, state, request, generation, &mut totals)?;
+        let mut slow = Slow::new(claim, state, request, zones, generation, &mut totals)?;
         if let Some(result) = slow.run() {
             return result;
         }
@@ -128,12 +131,6 @@ struct Totals {
     waits: u32,
 }
 
-impl Totals {
-    fn new(error: AllocError) -> Self {
-        Self { error, rounds: 0, reclaimed: 0, waits: 0 }
-    }
-}
-
 /// A request on the slow path, with its state.
 struct Slow<'s, 'a, 'm, P: Platform> {
     claim: &'s mut Claim<'a, 'm, P>,
@@ -141,6 +138,8 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     relief: &'a dyn Relief,
     state: &'a dyn SlowPathState,
     need: Need,
+    /// The zones that the request may use.
+    zones: &'s Candidates<'m, P>,
     /// The zone that the request tries first.
     zone: ZoneId,
     preferred: ZoneOnCpu<'a, 'm, P>,
@@ -174,12 +173,12 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         claim: &'s mut Claim<'a, 'm, P>,
         state: &'a dyn SlowPathState,
         request: Request,
+        zones: &'s Candidates<'m, P>,
         generation: u32,
         totals: &'s mut Totals,
     ) -> Result<Self, AllocError> {
         let (memory, cpu) = (claim.memory(), claim.cpu());
-        let first = memory.candidates(cpu, request).next();
-        let (zone, preferred) = first.ok_or(AllocError::NoZone)?;
+        let zone = zones.clone().next().ok_or(AllocError::NoZone)?;
         let node = request.node().unwrap_or_else(|| memory.node_of(cpu));
         Ok(Self {
             claim,
@@ -187,8 +186,9 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             relief: memory.platform().relief(),
             state,
             need: Need { request, cpu, node, unmixed: avoids_mixing(memory, request) },
+            zones,
             zone,
-            preferred,
+            preferred: memory.context(zone, cpu),
             generation,
             access: request.slow_access(),
             totals,
@@ -240,7 +240,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     /// of the reserve.
     fn take_from_huge_reserve(&mut self) -> Option<Pfn> {
         let request = self.need.request;
-        let mut zones = self.memory.candidates(self.need.cpu, request);
+        let mut zones = self.candidates();
         if request.has_one_round() || !zones.any(|(_, at)| at.zone.huge_reserve() > 0) {
             return None;
         }
@@ -254,7 +254,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     /// Steps 2 to 6. `Ok(None)` asks for another round.
     fn round(&mut self) -> Result<Option<Pfn>, Stop> {
         self.check_unchanged()?;
-        wake(self.memory, self.need.cpu, self.need.request);
+        wake(self.memory, self.zones, self.need.request);
         if let Some(pfn) = self.try_reserves()? {
             return Ok(Some(pfn));
         }
@@ -442,13 +442,19 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     #[inline(never)]
     fn walk(&mut self, access: ZoneAccess) -> Option<Pfn> {
         let access = if self.need.unmixed { unmixed(access) } else { access };
-        match walk(self.claim, self.need.request, access) {
+        match walk(self.claim, self.zones, self.need.request, access) {
             Ok(pfn) => Some(pfn),
             Err(error) => {
                 self.totals.error = error;
                 None
             }
         }
+    }
+
+    /// The zones that the request may use, best first, with the CPU's lists for each.
+    fn candidates(&self) -> impl Iterator<Item = (ZoneId, ZoneOnCpu<'a, 'm, P>)> + use<'a, 'm, P> {
+        let (memory, cpu) = (self.memory, self.need.cpu);
+        self.zones.clone().map(move |id| (id, memory.context(id, cpu)))
     }
 
     fn has_changed(&self) -> bool {

@@ -53,7 +53,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
     fn reclaim_could_serve(&self) -> bool {
         let order = self.need.request.order();
         let access = ZoneAccess { mark: Watermark::Min, ..self.access };
-        let mut zones = self.memory.candidates(self.need.cpu, self.need.request);
+        let mut zones = self.candidates();
         zones.any(|(id, at)| {
             let frames = self.relief.reclaimable(id);
             frames.is_none() && self.progressed
@@ -91,7 +91,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         let order = request.order();
         let mark = if request.is_costly() { Watermark::Low } else { Watermark::Min };
         let access = ZoneAccess::above(mark, request.highest());
-        let mut zones = self.memory.candidates(self.need.cpu, request);
+        let mut zones = self.candidates();
         zones.any(|(id, at)| {
             let frames = self.relief.reclaimable(id).unwrap_or(0) >> order.get();
             at.zone.could_compact(order, access, frames, &self.memory.tuning().compact)

@@ -46,7 +46,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
     /// Releases the huge-page reserves, so that no task is killed because of them. Returns whether
     /// there were any.
     fn release_huge_reserves(&self) -> bool {
-        let zones = self.memory.candidates(self.need.cpu, self.need.request);
+        let zones = self.candidates();
         zones.fold(false, |any, (_, at)| at.zone.release_huge_reserve(at.platform) | any)
     }
 
