@@ -119,7 +119,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         if let Ok(pfn) = self.walk_bypassing_lists(request, request.first_access()) {
             return Ok(pfn);
         }
-        slow::wake(self, ACCOUNT, request);
+        slow::wake(self, &self.candidate_zones(ACCOUNT, request), request);
         self.walk_bypassing_lists(request, request.last_access())
     }
 

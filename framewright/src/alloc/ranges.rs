@@ -106,7 +106,9 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     pub(crate) fn reserve(&self, range: FrameRange) {
         if let Ok((zone, start, end)) = self.locate_range(range) {
             let cpu = self.context(zone, ACCOUNT);
-            take_run(&cpu, start, end, |from, to| cpu.take_range(from, to, MigrateType::Unmovable));
+            for (from, to) in batches(start, end) {
+                cpu.take_range(from, to, MigrateType::Unmovable);
+            }
         }
     }
 

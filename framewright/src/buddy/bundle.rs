@@ -7,7 +7,7 @@
 use core::{fmt, mem::MaybeUninit};
 
 use super::{WORDS_SHIFT, word};
-use crate::types::{Order, cold_path};
+use crate::types::Order;
 
 /// Blocks of one order inside 64 neighbouring frames (above order 6: one block).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -24,13 +24,11 @@ impl Bundle {
     /// Number of blocks in the bundle.
     #[inline(always)]
     pub(crate) fn blocks(self) -> u32 {
-        // If frees are scattered, most bundles have one block. Counting bits takes about twenty
-        // instructions on a processor without POPCNT.
+        // If frees are scattered, most bundles have one block.
         if self.heads & self.heads.wrapping_sub(1) == 0 {
             return u32::from(self.heads != 0);
         }
-        cold_path();
-        self.heads.count_ones()
+        count_heads(self.heads)
     }
 
     /// First frame of each block, lowest first.
@@ -66,6 +64,13 @@ impl Bundle {
     pub(super) fn spread(self) -> u64 {
         word::spread(self.heads, self.order.get())
     }
+}
+
+/// The number of bits of `heads`. Not inlined: counting takes about twenty instructions on a processor without POPCNT.
+#[cold]
+#[inline(never)]
+fn count_heads(heads: u64) -> u32 {
+    heads.count_ones()
 }
 
 impl fmt::Debug for Bundle {

@@ -39,6 +39,7 @@ impl Buddy<'_> {
 
     /// Takes the pageblocks of `mask` in `leaf`, which are wholly free and of type `of`, as one
     /// block each.
+    #[inline(never)]
     pub(super) fn fold(&mut self, leaf: u32, mask: u64, of: MigrateType) {
         self.lists.remove_free(leaf, mask, of);
         self.lists.gigablocks.fold(leaf, mask);

@@ -44,14 +44,24 @@ impl Buddy<'_> {
     /// Takes the free block of `order` at `place`. Its pageblocks get type `to`.
     pub(super) fn take_large_at(&mut self, place: u32, order: Order, to: MigrateType) {
         for (leaf, mask) in spans(place..place + order.pageblocks()) {
-            for of in MigrateType::REQUESTABLE {
-                let mine = self.fold_free_of_type(leaf, mask, of);
-                if of != to {
-                    self.set_types(leaf, mine, to);
-                }
-            }
+            self.take_free_places(leaf, mask, to);
         }
         self.lists.gigablocks.join(place, order);
+    }
+
+    /// Folds those pageblocks of `mask` in `leaf` that are free and of a requestable type, and gives them type `to`.
+    /// Returns their mask.
+    #[inline(never)]
+    pub(super) fn take_free_places(&mut self, leaf: u32, mask: u64, to: MigrateType) -> u64 {
+        let mut taken = 0;
+        for of in MigrateType::REQUESTABLE {
+            let mine = self.fold_free_of_type(leaf, mask, of);
+            taken |= mine;
+            if of != to {
+                self.set_types(leaf, mine, to);
+            }
+        }
+        taken
     }
 
     /// As [`Buddy::take_large_at`], but every pageblock keeps its type.
@@ -66,6 +76,7 @@ impl Buddy<'_> {
 
     /// Folds those pageblocks of `mask` in `leaf` that are free and of type `of`. Returns their
     /// mask.
+    #[inline(never)]
     pub(super) fn fold_free_of_type(&mut self, leaf: u32, mask: u64, of: MigrateType) -> u64 {
         let mine = self.lists.gigablocks.free_of(of as usize, leaf, mask);
         if mine != 0 {

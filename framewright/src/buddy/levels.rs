@@ -81,6 +81,7 @@ impl Levels {
 
     /// The best fit for a block of `order` (at most 5): of all words with such a free block, the one whose largest free
     /// block is smallest.
+    #[inline(never)]
     pub(super) fn best_word(&self, order: u8) -> Option<usize> {
         (0..WORDS).filter(|&i| self.words[i] > order).min_by_key(|&i| self.words[i])
     }

@@ -184,7 +184,6 @@ impl<'m> Buddy<'m> {
             let stop = end.min((index + 1) << PAGEBLOCK_ORDER);
             let was_absent = self.blocks[index as usize].present == 0;
             let of = if was_absent { MigrateType::Movable } else { self.type_of(index) };
-            self.lists.unlink(self.blocks, index, self.type_of(index), ());
             self.present.add(at, stop);
             let block = &mut self.blocks[index as usize];
             for (i, mask) in gigablock::spans(at % FRAMES..at % FRAMES + (stop - at)) {
@@ -196,7 +195,7 @@ impl<'m> Buddy<'m> {
             let partial = if block.present < FRAMES as u16 { PARTIAL } else { 0 };
             self.types[index as usize].store(of as u8 | partial, Ordering::Relaxed);
             self.free[of as usize] += u64::from(frames);
-            self.lists.link(self.blocks, index, of, ());
+            self.move_to_proper_list(index, of, ());
             at = stop;
         }
     }

@@ -28,19 +28,14 @@ impl Buddy<'_> {
 
     /// As [`Buddy::take_range`], for frames that are known to be free.
     pub(super) fn take_free_range(&mut self, start: u32, end: u32, to: MigrateType) {
-        for piece in edges(start, end) {
-            self.take_partial_piece(&piece, to == MigrateType::Movable);
+        for (from, stop) in edges(start, end) {
+            for piece in pieces(from, stop) {
+                self.take_partial_piece(&piece, to == MigrateType::Movable);
+            }
         }
         for (leaf, mask) in self.places(whole_pageblocks(start, end)) {
-            let mut rest = mask;
-            for of in MigrateType::REQUESTABLE {
-                let mine = self.fold_free_of_type(leaf, mask, of);
-                rest &= !mine;
-                if of != to {
-                    self.set_types(leaf, mine, to);
-                }
-            }
-            for bit in bits(rest) {
+            let taken = self.take_free_places(leaf, mask, to);
+            for bit in bits(mask & !taken) {
                 self.take_whole_piece(self.lists.gigablocks.index(leaf * 64 + bit), to);
             }
         }
@@ -83,8 +78,10 @@ impl Buddy<'_> {
     /// Frees the frames from `start` to `end`, which are ranges that were taken, or parts of them.
     pub(crate) fn give_range(&mut self, start: u32, end: u32) -> Refusals {
         let mut refusals = Refusals::default();
-        for piece in edges(start, end) {
-            self.give_piece(&piece, &mut refusals);
+        for (from, to) in edges(start, end) {
+            for piece in pieces(from, to) {
+                self.give_piece(&piece, &mut refusals);
+            }
         }
         for (leaf, mask) in self.places(whole_pageblocks(start, end)) {
             let alone = mask & self.lists.gigablocks.folded_alone(leaf);
@@ -98,6 +95,7 @@ impl Buddy<'_> {
     }
 
     /// Frees frames of one pageblock. A whole pageblock must not be allocated as one block.
+    #[inline(never)]
     fn give_piece(&mut self, piece: &Piece, refusals: &mut Refusals) {
         match self.lists.gigablocks.allocated_order(piece.index) {
             Some(Order::PAGEBLOCK) => self.split_into_frames(piece.index),
@@ -160,6 +158,7 @@ impl Buddy<'_> {
         }
     }
 
+    #[inline(never)]
     fn take_partial_piece(&mut self, piece: &Piece, movable: bool) {
         let of = self.type_of(piece.index);
         let heads = self.heads_of(piece.index);
@@ -241,15 +240,10 @@ impl Piece {
 }
 
 /// The parts of a range at its two ends that are not whole pageblocks.
-fn edges(start: u32, end: u32) -> impl Iterator<Item = Piece> {
+fn edges(start: u32, end: u32) -> [(u32, u32); 2] {
     let whole = whole_pageblocks(start, end);
     let inner = [whole.start, whole.end].map(|index| index << PAGEBLOCK_ORDER);
-    let cuts = if whole.is_empty() {
-        [(start, end), (end, end)]
-    } else {
-        [(start, inner[0]), (inner[1], end)]
-    };
-    cuts.into_iter().flat_map(|(from, to)| pieces(from, to))
+    if whole.is_empty() { [(start, end), (end, end)] } else { [(start, inner[0]), (inner[1], end)] }
 }
 
 /// The pageblocks that lie in a range as a whole.

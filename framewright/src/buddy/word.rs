@@ -19,12 +19,13 @@ const STARTS: [u64; 7] = [
 
 /// The starts of all aligned free runs of 2^order frames.
 pub(super) fn runs(word: u64, order: u8) -> u64 {
-    let mut starts = word;
-    for k in 0..order.min(WORD_ORDER) {
-        starts &= starts >> (1 << k);
-        starts &= STARTS[usize::from(k) + 1];
-    }
-    starts
+    (0..order.min(WORD_ORDER)).fold(word, joined)
+}
+
+/// The starts of the aligned runs of 2^(`order` + 1) frames, from the starts of those of 2^`order` frames.
+#[inline(always)]
+fn joined(starts: u64, order: u8) -> u64 {
+    starts & starts >> (1 << order) & STARTS[usize::from((order + 1).min(WORD_ORDER))]
 }
 
 /// 0 for an empty word, otherwise 1 + the order of its largest free block.
@@ -34,9 +35,8 @@ pub(super) fn level(word: u64) -> u8 {
     }
     let (mut starts, mut level) = (word, 0);
     while starts != 0 {
-        starts &= starts >> (1 << level);
+        starts = joined(starts, level);
         level += 1;
-        starts &= STARTS[usize::from(level.min(WORD_ORDER))];
     }
     level
 }
@@ -66,7 +66,7 @@ pub(super) fn best_run(word: u64, order: u8) -> Option<u32> {
         return None;
     }
     for k in order..WORD_ORDER {
-        let larger = runs(word, k + 1);
+        let larger = joined(starts, k);
         let exact = starts & !(larger | larger << (1 << k));
         if exact != 0 {
             return Some(exact.trailing_zeros());
@@ -95,7 +95,7 @@ pub(super) fn count_blocks(word: u64) -> [u32; 7] {
     let mut counts = [0; 7];
     let mut starts = word;
     for k in 0..=WORD_ORDER {
-        let larger = if k < WORD_ORDER { runs(word, k + 1) } else { 0 };
+        let larger = if k < WORD_ORDER { joined(starts, k) } else { 0 };
         counts[usize::from(k)] = starts.count_ones() - 2 * larger.count_ones();
         starts = larger;
     }

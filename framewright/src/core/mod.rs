@@ -42,7 +42,7 @@ use hotplug::HotplugLock;
 pub(crate) use kept::KeptFrames;
 pub(crate) use oom_lock::OomLock;
 pub(crate) use slow_path::SlowPathState;
-pub(crate) use zones::LocalZone;
+pub(crate) use zones::{Candidates, LocalZone};
 
 /// The part of a memory that does not depend on reclaim, compaction or TLB flushes.
 pub(crate) struct MemoryCore<'m, P: Platform> {

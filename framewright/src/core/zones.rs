@@ -46,6 +46,35 @@ impl<P: Platform> LocalZone<'_, P> {
     }
 }
 
+/// The zones that a request may use, best first ([`MemoryCore::candidate_zones`]).
+pub(crate) struct Candidates<'m, P: Platform> {
+    zones: &'m [Zone<'m, P>],
+    request: Request,
+    preferred: NodeId,
+    list: core::slice::Iter<'m, ZoneId>,
+}
+
+impl<P: Platform> Clone for Candidates<'_, P> {
+    fn clone(&self) -> Self {
+        Self { list: self.list.clone(), ..*self }
+    }
+}
+
+impl<P: Platform> Iterator for Candidates<'_, P> {
+    type Item = ZoneId;
+
+    /// Not inlined: all steps of the slow path share this code.
+    #[inline(never)]
+    fn next(&mut self) -> Option<ZoneId> {
+        let Self { zones, request, preferred, ref mut list } = *self;
+        let allowed = |id: &&ZoneId| {
+            let zone = &zones[id.index()];
+            zone.serves(request.highest()) && request.allows(zone.node(), preferred)
+        };
+        list.find(allowed).copied()
+    }
+}
+
 impl<'m, P: Platform> MemoryCore<'m, P> {
     /// The first frame of the lowest zone. Every frame of the memory is less than 2^32 frames above
     /// it.
@@ -61,15 +90,17 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     /// The zones that requests of a CPU try first: requests for any kind of zone, and requests for
     /// at most [`ZoneKind::Normal`].
     pub(crate) fn local_zones(&self, cpu: CpuId) -> (LocalZone<'m, P>, Option<LocalZone<'m, P>>) {
-        let first = |highest| {
-            let mut list = self.zonelists.of(self.node_of(cpu)).iter();
-            list.find(|id| self.zones[id.index()].serves(highest))
-                .map(|&id| self.local_zone(id, cpu))
-        };
         // If all memory was removed, the choice of the zone does not matter: its lists stay empty.
-        let local =
-            first(ZoneKind::Movable).unwrap_or_else(|| self.local_zone(ZoneId::default(), cpu));
-        (local, first(ZoneKind::Normal))
+        let local = self.first_zone(cpu, ZoneKind::Movable).unwrap_or_default();
+        let normal = self.first_zone(cpu, ZoneKind::Normal);
+        (self.local_zone(local, cpu), normal.map(|id| self.local_zone(id, cpu)))
+    }
+
+    /// The first zone of a CPU's zonelist that serves requests for kinds up to `highest`.
+    #[inline(never)]
+    fn first_zone(&self, cpu: CpuId, highest: ZoneKind) -> Option<ZoneId> {
+        let mut list = self.zonelists.of(self.node_of(cpu)).iter();
+        list.find(|id| self.zones[id.index()].serves(highest)).copied()
     }
 
     fn local_zone(&self, id: ZoneId, cpu: CpuId) -> LocalZone<'m, P> {
@@ -83,23 +114,23 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// The zones that a request may use, best first, as seen from `cpu`. Zones without memory
-    /// are left out.
+    /// The zones that a request on `cpu` may use, best first. Zones without memory are left out.
+    pub(crate) fn candidate_zones(&self, cpu: CpuId, request: Request) -> Candidates<'m, P> {
+        let own = self.node_of(cpu);
+        let preferred = request.node().unwrap_or(own);
+        // For a node that the machine does not have, the CPU's own node is preferred.
+        let list = self.zonelists.of(if self.zonelists.has(preferred) { preferred } else { own });
+        Candidates { zones: self.zones, request, preferred, list: list.iter() }
+    }
+
+    /// As [`MemoryCore::candidate_zones`], with the CPU's lists for each zone.
     pub(crate) fn candidates(
         &self,
         cpu: CpuId,
         request: Request,
     ) -> impl Iterator<Item = (ZoneId, ZoneOnCpu<'_, 'm, P>)> {
-        let own = self.node_of(cpu);
-        let preferred = request.node().unwrap_or(own);
-        let allowed = move |zone: &Zone<'m, P>| {
-            zone.serves(request.highest()) && request.allows(zone.node(), preferred)
-        };
-        // For a node that the machine does not have, the CPU's own node is preferred.
-        let list = self.zonelists.of(if self.zonelists.has(preferred) { preferred } else { own });
-        list.iter()
-            .filter(move |id| allowed(&self.zones[id.index()]))
-            .map(move |&id| (id, self.context(id, cpu)))
+        let zones = self.candidate_zones(cpu, request);
+        zones.map(move |id| (id, self.context(id, cpu)))
     }
 
     /// A zone and a CPU's lists for it.

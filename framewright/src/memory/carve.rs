@@ -4,6 +4,35 @@
 
 use core::mem::{MaybeUninit, align_of, size_of};
 
+use crate::{
+    buddy::{Bundle, Gigablock, Heads, Pageblock, PresentMap},
+    hardening::Waiting,
+    pcp::Slot,
+    reclaim::{LruFlags, LruLink},
+    sync::{AtomicU8, AtomicU32, AtomicU64},
+    tlb::DeferredGroup,
+    types::ZoneId,
+    zone::Chunk,
+};
+
+/// A type whose values may be repeated by copying their bytes.
+///
+/// # Safety
+///
+/// A copy of the bytes of a value is a value. The type is not dropped, and refers to nothing.
+pub(super) unsafe trait Plain: Sized {}
+
+macro_rules! plain {
+    ($($type:ty),*) => {$(
+        // SAFETY: the type consists of integers and of atomics of integers. (The atomics of the model checkers are
+        // others, but their tests create no memory.)
+        unsafe impl Plain for $type {}
+    )*};
+}
+
+plain!(u32, u64, [u32; 2], AtomicU8, AtomicU32, AtomicU64, ZoneId, Slot, Bundle, Chunk, Waiting);
+plain!(Pageblock, Heads, Gigablock, PresentMap, LruLink, LruFlags, DeferredGroup);
+
 /// A buffer that arrays are carved from, front to back.
 pub(super) struct Carver<'m> {
     rest: &'m mut [MaybeUninit<u8>],
@@ -12,6 +41,38 @@ pub(super) struct Carver<'m> {
 impl<'m> Carver<'m> {
     pub(super) fn new(buffer: &'m mut [MaybeUninit<u8>]) -> Self {
         Self { rest: buffer }
+    }
+
+    /// Carves an array of `count` copies of a value; `None` if the rest of the buffer is too small.
+    pub(super) fn repeat<T: Plain>(&mut self, count: usize, value: &T) -> Option<&'m mut [T]> {
+        let bytes = core::ptr::from_ref(value).cast::<MaybeUninit<u8>>();
+        // SAFETY: these are the bytes of `value`, and `MaybeUninit<u8>` may hold any bytes.
+        let bytes = unsafe { core::slice::from_raw_parts(bytes, size_of::<T>()) };
+        let start = self.copies(count, bytes, align_of::<T>())?.as_mut_ptr().cast::<T>();
+        // SAFETY: `start` is aligned for `T`, and `count` copies of a value follow it. Each copy is a value, because
+        // `T` is plain. The bytes are borrowed exclusively for 'm.
+        Some(unsafe { core::slice::from_raw_parts_mut(start, count) })
+    }
+
+    /// Carves `count` copies of the bytes of a value. Not generic, so that the code exists once for all types.
+    #[inline(never)]
+    fn copies(
+        &mut self,
+        count: usize,
+        value: &[MaybeUninit<u8>],
+        align: usize,
+    ) -> Option<&'m mut [MaybeUninit<u8>]> {
+        let array = self.cut(count.checked_mul(value.len())?, align)?;
+        let mut done = value.len().min(array.len());
+        array[..done].copy_from_slice(&value[..done]);
+        // Each step doubles the part that is written.
+        while done < array.len() {
+            let (written, rest) = array.split_at_mut_checked(done)?;
+            let more = done.min(rest.len());
+            rest[..more].copy_from_slice(&written[..more]);
+            done += more;
+        }
+        Some(array)
     }
 
     /// Carves an array of `count` values that `make` returns; `None` if the rest of the buffer is
@@ -93,6 +154,9 @@ mod tests {
         let bytes = carver.array(3, |i| i as u8).unwrap();
         let lines = carver.array(2, |i| Line(i as u8 + 7)).unwrap();
         let words = carver.array(4, |i| i as u64).unwrap();
+        for count in [0, 1, 2, 5, 8] {
+            assert_eq!(carver.repeat(count, &7u32).unwrap(), &[7; 8][..count]);
+        }
         assert_eq!(bytes, [0, 1, 2]);
         assert!(lines.as_ptr().addr().is_multiple_of(64) && lines[1].0 == 8);
         assert_eq!(words, [0, 1, 2, 3]);

@@ -206,11 +206,14 @@ impl<'c> Config<'c> {
     pub(super) fn nodes(&self) -> usize {
         let of_memory = self.memory.iter().map(|range| range.node);
         let of_cpus = self.cpu_nodes.iter().copied();
-        of_memory.chain(of_cpus).map(|node| node.index() + 1).max().unwrap_or(1)
+        // A bit per node. Node 0 always exists.
+        let used = of_memory.chain(of_cpus).fold(1u64, |used, node| used | 1 << node.get());
+        used.ilog2() as usize + 1
     }
 
     /// The number of CPUs that share a node's zones. These are the CPUs on that node, or all CPUs
     /// if the node has none.
+    #[inline(never)]
     pub(super) fn cpus_near(&self, node: NodeId) -> u64 {
         let near = (0..self.cpus).filter(|&cpu| self.node_of(CpuId::new(cpu)) == node).count();
         if near == 0 { u64::from(self.cpus) } else { near as u64 }
@@ -255,9 +258,8 @@ impl<'c> Config<'c> {
     }
 
     fn zone(&self, node: NodeId, kind: ZoneKind) -> Option<ZoneSpec> {
-        let mut ranges =
-            self.memory.iter().filter(|range| range.node == node && range.zone == kind);
-        let first = *ranges.next()?;
+        let ranges = self.memory.iter().filter(|range| range.node == node && range.zone == kind);
+        let first = ranges.clone().next()?;
         let mut spec = ZoneSpec {
             node,
             kind,
@@ -269,7 +271,7 @@ impl<'c> Config<'c> {
             in_pieces: false,
         };
         let mut end = 0;
-        for range in core::iter::once(&first).chain(ranges) {
+        for range in ranges {
             end = range.frames.end().get().next_multiple_of(PAGEBLOCK_FRAMES as u64);
             spec.frames += range.frames.frames();
             spec.ranges += usize::from(range.is_present());
@@ -280,12 +282,12 @@ impl<'c> Config<'c> {
         Some(spec)
     }
 
-    /// The ranges of a zone, relative to its base: present ranges, then absent ones.
-    pub(super) fn ranges_of(&self, zone: ZoneSpec) -> impl Iterator<Item = [u32; 2]> {
-        self.those_of(zone, true).chain(self.those_of(zone, false))
-    }
-
-    fn those_of(&self, zone: ZoneSpec, present: bool) -> impl Iterator<Item = [u32; 2]> {
+    /// The present ranges of a zone, or the absent ones, relative to its base.
+    pub(super) fn ranges_of(
+        &self,
+        zone: ZoneSpec,
+        present: bool,
+    ) -> impl Iterator<Item = [u32; 2]> {
         let of_zone = move |range: &&MemoryRange| {
             range.node == zone.node && range.zone == zone.kind && range.is_present() == present
         };

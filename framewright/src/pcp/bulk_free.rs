@@ -4,7 +4,7 @@
 use super::{
     ListIndex, Lists,
     lists::leave,
-    packing::pack,
+    packing::pack_outlined,
     pages::ListsContext,
     probes::{probe_packed, probe_selected, probe_slot},
 };
@@ -71,7 +71,7 @@ impl<'m> Lists<'m> {
     ) -> Option<Bundle> {
         let len = context.pages.len(list);
         let ring = self.ring(list);
-        let (bundle, used) = pack(&ring[..len], list.order())?;
+        let (bundle, used) = pack_outlined(&ring[..len], list.order())?;
         probe_packed(context, ring.get(..used));
         ring.copy_within(used..len, 0);
         context.pages.set_len(list, len - used);
@@ -81,6 +81,7 @@ impl<'m> Lists<'m> {
 
 /// All lists, beginning with `first`.
 fn list_order(first: ListIndex) -> impl Iterator<Item = ListIndex> {
-    let count = ListIndex::COUNT;
-    (0..count).filter_map(move |i| ListIndex::from_number(((first.get() + i) % count) as u8))
+    core::iter::successors(Some(first), move |list| {
+        Some(list.following()).filter(|next| *next != first)
+    })
 }

@@ -185,6 +185,13 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// refused frees. The caller must not be inside the lists, because the report calls the
     /// embedder.
     pub(crate) fn give(&self, bundles: &Bundles) {
+        if !bundles.is_empty() {
+            self.give_and_report(bundles);
+        }
+    }
+
+    #[inline(never)]
+    fn give_and_report(&self, bundles: &Bundles) {
         let refusals = self.give_and_count(bundles);
         self.report(refusals);
     }
@@ -247,7 +254,16 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     }
 
     /// Counts refused frees and reports the first to the embedder.
+    #[inline]
     pub(crate) fn report(&self, refusals: Refusals) {
+        if refusals.first.is_some() {
+            self.report_some(&refusals);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn report_some(&self, refusals: &Refusals) {
         let Some((frame, order, why)) = refusals.first else { return };
         self.pages.counters.refused_frees.add(u64::from(refusals.count));
         self.platform.corruption(&Corruption {

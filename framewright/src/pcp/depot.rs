@@ -1,7 +1,7 @@
 //! A CPU's use of the depot of a zone: the choice of blocks for the depot, and the return of blocks
 //! from the depot to the buddy.
 
-use super::{ListIndex, Lists, cpu::ZoneOnCpu, packing::pack, refill::BatchGuard};
+use super::{ListIndex, Lists, cpu::ZoneOnCpu, packing::pack_outlined, refill::BatchGuard};
 use crate::{
     buddy::{Bundle, Bundles},
     observe::DrainReason,
@@ -144,7 +144,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         bundles.limit_pageblocks(self.pages.hold_pageblocks());
         for (kind, blocks) in stack.runs() {
             let mut rest = blocks;
-            while let Some((bundle, used)) = pack(rest, kind.order()) {
+            while let Some((bundle, used)) = pack_outlined(rest, kind.order()) {
                 rest = &rest[used..];
                 self.add_or_give(bundle, &mut bundles);
             }

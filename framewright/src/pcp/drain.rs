@@ -90,6 +90,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     }
 
     /// Returns `due` to the zone, one batch per hold of its lock.
+    #[inline(never)]
     fn drain_frames(&mut self, list: ListIndex, due: Due) {
         #[cfg(feature = "compare")]
         if self.tuning.pcp.bulk_free == crate::tuning::BulkFree::SelectUnderLock {

@@ -104,6 +104,11 @@ impl ListIndex {
         (0..Self::COUNT as u8).map(ListIndex)
     }
 
+    /// The list with the next number; after the last one the first.
+    pub(super) const fn following(self) -> Self {
+        Self((self.0 + 1) % Self::COUNT as u8)
+    }
+
     /// The number of the list as an index, below [`ListIndex::COUNT`].
     #[inline(always)]
     pub(crate) const fn get(self) -> usize {

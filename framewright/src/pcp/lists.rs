@@ -141,15 +141,40 @@ impl<'m> Lists<'m> {
         stays: impl Fn(Bundle) -> bool,
         leaving: &mut Bundles,
     ) {
-        // Pageblocks are kept on rings only. They are added in descending order, so that the lowest
-        // is allocated first.
         if list.order() == Order::PAGEBLOCK {
-            for &bundle in bundles.iter().rev() {
-                self.accept_one(context, list, bundle, &stays, leaving);
+            return self.accept_pageblocks(context, list, bundles, stays, leaving);
+        }
+        for &bundle in bundles.iter().filter(|bundle| bundle.heads != 0) {
+            if stays(bundle) {
+                self.accept_one(context, list, bundle, leaving);
+            } else {
+                leave(leaving, bundle);
             }
-        } else {
-            for &bundle in bundles {
-                self.accept_one(context, list, bundle, &stays, leaving);
+        }
+    }
+
+    /// Puts pageblocks on their ring, in descending order, so that the lowest is allocated first. Pageblocks are kept
+    /// on rings only.
+    fn accept_pageblocks(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+        list: ListIndex,
+        bundles: &[Bundle],
+        stays: impl Fn(Bundle) -> bool,
+        leaving: &mut Bundles,
+    ) {
+        for &bundle in bundles.iter().rev().filter(|bundle| bundle.heads != 0) {
+            if !stays(bundle) {
+                leave(leaving, bundle);
+                continue;
+            }
+            context.cost(Cost::RingFrames, 1);
+            let len = context.pages.len(list);
+            if len < context.pages.limit(list) {
+                self.ring(list)[len] = bundle.word * 64;
+                context.pages.set_len(list, len + 1);
+            } else {
+                leave(leaving, bundle);
             }
         }
     }
@@ -184,6 +209,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Puts blocks on a ring; the last one is allocated first. Returns `false` if they do not fit.
+    #[inline(never)]
     pub(super) fn accept_run(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -209,24 +235,10 @@ impl<'m> Lists<'m> {
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
         bundle: Bundle,
-        stays: &impl Fn(Bundle) -> bool,
         leaving: &mut Bundles,
     ) {
         let (len, limit) = (context.pages.len(list), context.pages.limit(list));
-        if bundle.heads == 0 {
-            return;
-        }
-        if !stays(bundle) {
-            leave(leaving, bundle);
-        } else if list.order() == Order::PAGEBLOCK {
-            context.cost(Cost::RingFrames, 1);
-            if len < limit {
-                self.ring(list)[len] = bundle.word * 64;
-                context.pages.set_len(list, len + 1);
-            } else {
-                leave(leaving, bundle);
-            }
-        } else if len == 0 && limit > 0 {
+        if len == 0 && limit > 0 {
             probe_unpacked(context, bundle);
             let len = unpack(bundle, self.ring(list));
             context.pages.set_len(list, len);

@@ -121,6 +121,16 @@ impl<P: Platform> Owner<P> {
         self.lock.store(platform, 0, Ordering::Release);
     }
 
+    /// Leaves after [`Owner::enter`], or else after [`Owner::enter_slowly`].
+    #[inline(always)]
+    pub(crate) fn leave_after(&self, platform: &P, is_biased: bool) {
+        if is_biased {
+            self.leave(platform);
+        } else {
+            self.leave_slowly(platform);
+        }
+    }
+
     /// First step of a drainer: announces the drain and waits for other drainers. The remote
     /// barrier comes next (one for any number of announced CPUs), then [`Owner::take_over`].
     pub(crate) fn announce(&self, platform: &P) {

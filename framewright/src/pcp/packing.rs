@@ -5,7 +5,7 @@ use crate::{buddy::Bundle, types::Order};
 
 /// Fills an empty ring with the blocks of a bundle, so that the lowest is allocated first. Returns
 /// the number of blocks.
-#[inline(always)]
+#[inline(never)]
 pub(super) fn unpack(bundle: Bundle, ring: &mut [u32; RING]) -> usize {
     let base = bundle.word * 64;
     if bundle.heads == !0 {
@@ -46,6 +46,12 @@ pub(super) fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
         used += 1;
     }
     Some((Bundle { word, heads, order }, used))
+}
+
+/// [`pack`], not inlined, for callers off the path of frees.
+#[inline(never)]
+pub(super) fn pack_outlined(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
+    pack(frames, order)
 }
 
 /// Two numbers in a word, in the order in which they lie in memory. The two loops below process two

@@ -270,16 +270,17 @@ impl<'m, P: Platform> CpuPages<'m, P> {
 struct Inside<'w, 'm, P: Platform> {
     pages: &'w CpuPages<'m, P>,
     platform: &'w P,
-    leave: fn(&Owner<P>, &P),
+    /// Whether the owner has entered by [`Owner::enter`], otherwise by [`Owner::enter_slowly`].
+    is_biased: bool,
 }
 
 impl<P: Platform> Drop for Inside<'_, '_, P> {
     fn drop(&mut self) {
-        let Self { pages, platform, leave } = *self;
-        // SAFETY: the owner is inside until `leave`. This value is dropped only while a panic
+        let Self { pages, platform, is_biased } = *self;
+        // SAFETY: the owner is inside until `leave_after`. This value is dropped only while a panic
         // unwinds, which has ended the owner's own use of the lists.
         unsafe { pages.lists.with_mut(|lists| lists.lose_all(pages)) };
-        leave(&pages.owner, platform);
+        pages.owner.leave_after(platform, is_biased);
     }
 }
 
@@ -389,24 +390,19 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         f: impl FnOnce(&mut Lists<'m>) -> R,
     ) -> Option<R> {
         let pages = self.pages;
-        if pages.enter(platform) {
-            let inside = Inside { pages, platform, leave: Owner::leave };
-            // SAFETY: the owner is inside until `leave`.
-            let result = unsafe { pages.lists.with_mut(f) };
-            core::mem::forget(inside);
-            pages.leave(platform);
-            Some(result)
-        } else if pages.owner.enter_slowly(platform) {
+        let is_biased = pages.enter(platform);
+        if !is_biased {
+            if !pages.owner.enter_slowly(platform) {
+                return None;
+            }
             platform.enter(pages.section());
-            let inside = Inside { pages, platform, leave: Owner::leave_slowly };
-            // SAFETY: the owner holds the lock until `leave_slowly`.
-            let result = unsafe { pages.lists.with_mut(f) };
-            core::mem::forget(inside);
-            platform.leave(pages.section());
-            pages.owner.leave_slowly(platform);
-            Some(result)
-        } else {
-            None
         }
+        let inside = Inside { pages, platform, is_biased };
+        // SAFETY: the owner is inside until `leave_after`: it has entered, or it holds the lock.
+        let result = unsafe { pages.lists.with_mut(f) };
+        core::mem::forget(inside);
+        platform.leave(pages.section());
+        pages.owner.leave_after(platform, is_biased);
+        Some(result)
     }
 }

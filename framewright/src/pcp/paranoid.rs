@@ -30,16 +30,25 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     #[inline]
     pub(crate) fn handed_out(&self, frame: u32, order: Order) {
         if let Some(states) = self.zone.states() {
-            self.look_for_damage(states, frames(frame, order), order);
-            states.own(frame, order);
+            self.own(states, frame, order);
         }
+    }
+
+    #[inline(never)]
+    fn own(&self, states: States<'_>, frame: u32, order: Order) {
+        self.look_for_damage(states, frames(frame, order), order);
+        states.own(frame, order);
     }
 
     /// Records that a user's block is about to be freed. With states, the block is refused if it is
     /// not allocated, else marked as free.
     #[inline]
     pub(crate) fn retire(&self, frame: u32, order: Order) -> Result<(), Refusals> {
-        let Some(states) = self.zone.states() else { return Ok(()) };
+        self.zone.states().map_or(Ok(()), |states| self.disown(states, frame, order))
+    }
+
+    #[inline(never)]
+    fn disown(&self, states: States<'_>, frame: u32, order: Order) -> Result<(), Refusals> {
         states.disown(frame, order).map_err(|why| self.refuse(frame, order, why))?;
         self.poison(states, frame, order);
         Ok(())
@@ -132,6 +141,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     }
 
     /// Counts and reports a free that is refused at the call.
+    #[cold]
+    #[inline(never)]
     pub(super) fn refuse(&self, frame: u32, order: Order, why: Refusal) -> Refusals {
         let mut refusals = Refusals::default();
         refusals.add(frame, order, why);

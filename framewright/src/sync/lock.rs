@@ -50,12 +50,8 @@ unsafe impl<P: LockWait> RawLock<P> for SpinFlag {
 
     #[inline]
     fn lock(&self, platform: &P) {
-        let mut spins = 0;
-        while self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            while self.0.load(Ordering::Relaxed) {
-                platform.wait_for_lock(spins);
-                spins = spins.saturating_add(1);
-            }
+        if !self.try_lock() {
+            self.lock_slowly(platform);
         }
     }
 
@@ -67,6 +63,25 @@ unsafe impl<P: LockWait> RawLock<P> for SpinFlag {
     #[inline]
     fn is_held(&self, _platform: &P) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl SpinFlag {
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.0.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lock_slowly(&self, platform: &impl LockWait) {
+        let mut spins = 0;
+        while !self.try_lock() {
+            while self.0.load(Ordering::Relaxed) {
+                platform.wait_for_lock(spins);
+                spins = spins.saturating_add(1);
+            }
+        }
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) struct NumberSet<'m> {
 
 impl<'m> NumberSet<'m> {
     /// Words that a set of numbers below `bound` needs.
+    #[inline(never)]
     pub(crate) const fn words(bound: usize) -> usize {
         let mut words = 0;
         let mut level = bound;
@@ -150,6 +151,7 @@ impl<'m> NumberSet<'m> {
     }
 
     /// The lowest number in the set.
+    #[inline(never)]
     pub(crate) fn first(&self) -> Option<u32> {
         let mut at = 0;
         for &start in self.starts[..self.levels].iter().rev() {

@@ -151,7 +151,7 @@ impl BlockStack {
         unsafe { core::slice::from_raw_parts_mut(places.as_mut_ptr().cast(), places.len()) }
     }
 
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn is_empty(&self) -> bool {
         self.used().iter().all(|run| run.start == run.end)
     }
@@ -163,11 +163,13 @@ impl BlockStack {
     }
 
     /// The number of all blocks.
+    #[inline(never)]
     pub(crate) fn len(&self) -> usize {
         self.used().iter().map(|run| run.places().len()).sum()
     }
 
     /// The number of all frames.
+    #[inline(never)]
     pub(crate) fn frames(&self) -> u64 {
         let frames = |run: &Run| (run.places().len() as u64) << run.kind.order().get();
         self.used().iter().map(frames).sum()
@@ -243,15 +245,21 @@ impl BlockStack {
 /// and a tenth of its code.
 fn sort(numbers: &mut [u32]) {
     for gap in [132, 57, 23, 10, 4, 1] {
-        for end in gap..numbers.len() {
-            let number = numbers[end];
-            let mut at = end;
-            while at >= gap && numbers[at - gap] > number {
-                numbers[at] = numbers[at - gap];
-                at -= gap;
-            }
-            numbers[at] = number;
+        sort_apart(numbers, gap);
+    }
+}
+
+/// Sorts numbers that are `gap` places apart. Not inlined, so that the code exists once for all gaps.
+#[inline(never)]
+fn sort_apart(numbers: &mut [u32], gap: usize) {
+    for end in gap..numbers.len() {
+        let number = numbers[end];
+        let mut at = end;
+        while at >= gap && numbers[at - gap] > number {
+            numbers[at] = numbers[at - gap];
+            at -= gap;
         }
+        numbers[at] = number;
     }
 }
 

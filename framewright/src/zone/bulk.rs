@@ -137,7 +137,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Frees blocks.
     pub(crate) fn give(&self, platform: &P, bundles: &[Bundle]) -> Refusals {
         platform.point(Site::BulkFree);
-        self.with(platform, |buddy| self.give_under_lock(platform, buddy, bundles))
+        self.with_depot(platform, |buddy, _| self.give_under_lock(platform, buddy, bundles))
     }
 
     /// As [`Zone::give`]. Also moves the blocks of `stack` into the depot. They stay in `stack` if

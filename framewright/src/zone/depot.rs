@@ -125,15 +125,15 @@ impl<'m> Depot<'m> {
 
     /// An empty depot for up to `limit` frames, in as many chunks as [`Depot::chunks`] returns.
     pub(crate) fn new(chunks: &'m mut [Chunk], limit: u64) -> Self {
-        let count = chunks.len() as u32;
-        for (next, chunk) in (1..).zip(chunks.iter_mut()) {
-            chunk.next = if next < count { next } else { NIL };
+        let mut unused = NIL;
+        for (at, chunk) in chunks.iter_mut().enumerate().rev() {
+            chunk.next = mem::replace(&mut unused, at as u32);
         }
-        let limit = if count == 0 { 0 } else { limit };
+        let limit = if chunks.is_empty() { 0 } else { limit };
         Self {
             stacks: [Stack::EMPTY; BlockKind::COUNT],
             chunks,
-            unused: if count > 0 { 0 } else { NIL },
+            unused,
             frames: 0,
             limit,
             surplus: [0; BlockKind::COUNT],

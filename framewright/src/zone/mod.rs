@@ -364,10 +364,17 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Runs `f` on the buddy under the zone lock, then publishes the counters.
     pub(crate) fn with<R>(&self, platform: &P, f: impl FnOnce(&mut Buddy<'m>) -> R) -> R {
-        self.with_depot(platform, |buddy, _| f(buddy))
+        self.guarded.with(platform, |Guarded { buddy, depot }| {
+            self.probe_hold(platform);
+            let result = f(buddy);
+            self.publish_rarely(buddy, depot);
+            self.probe_words(platform, platform::Access::Write);
+            result
+        })
     }
 
-    /// As [`Zone::with`], with the depot as well.
+    /// As [`Zone::with`], with the depot as well. For refills and drains.
+    #[inline(always)]
     fn with_depot<R>(
         &self,
         platform: &P,
@@ -376,14 +383,26 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.guarded.with(platform, |Guarded { buddy, depot }| {
             self.probe_hold(platform);
             let result = f(buddy, depot);
-            self.free.store(buddy.free_frames(), Ordering::Relaxed);
-            self.free_reserved.store(buddy.highatomic_free(), Ordering::Relaxed);
-            self.classes.store(buddy.classes().0, Ordering::Relaxed);
-            let surplus = if depot.has_surplus() { bulk::SURPLUS } else { 0 };
-            self.in_depot.store(depot.frames() | surplus, Ordering::Relaxed);
-            self.isolated.store(buddy.isolated(), Ordering::Relaxed);
+            self.publish(buddy, depot);
             self.probe_words(platform, platform::Access::Write);
             result
         })
+    }
+
+    /// [`Zone::publish`], not inlined into each of the rare operations.
+    #[inline(never)]
+    fn publish_rarely(&self, buddy: &Buddy<'m>, depot: &Depot<'m>) {
+        self.publish(buddy, depot);
+    }
+
+    /// Publishes the counters.
+    #[inline(always)]
+    fn publish(&self, buddy: &Buddy<'m>, depot: &Depot<'m>) {
+        self.free.store(buddy.free_frames(), Ordering::Relaxed);
+        self.free_reserved.store(buddy.highatomic_free(), Ordering::Relaxed);
+        self.classes.store(buddy.classes().0, Ordering::Relaxed);
+        let surplus = if depot.has_surplus() { bulk::SURPLUS } else { 0 };
+        self.in_depot.store(depot.frames() | surplus, Ordering::Relaxed);
+        self.isolated.store(buddy.isolated(), Ordering::Relaxed);
     }
 }

@@ -249,8 +249,8 @@ impl MarkRules {
     /// The watermarks of a zone.
     pub(crate) fn levels(&self, kind: ZoneKind, managed: u64) -> Levels {
         let min = if kind.is_lowmem() {
-            (u128::from(self.min_free) * u128::from(managed) / u128::from(self.lowmem.max(1)))
-                as u64
+            // Both factors are below 2^32.
+            self.min_free.saturating_mul(managed) / self.lowmem.max(1)
         } else if self.min_free == 0 {
             0
         } else {
@@ -296,8 +296,9 @@ impl MarkRules {
 /// square root of 16 times the size in KiB, at least 128 KiB and at most 256 MiB. Also at most a
 /// quarter of the memory, which matters only below 512 KiB.
 pub(crate) fn default_min_free(managed: u64) -> u64 {
-    let kib = (16 * managed * 4).isqrt().clamp(128, 262_144);
-    (kib / 4).min(managed / 4)
+    // In frames of 4 KiB, the formula is the square root of 4 times the size, at least 32 and at most 2^16.
+    let root = u32::try_from(4 * managed).map_or(1 << 16, |frames| frames.isqrt().max(32));
+    u64::from(root).min(managed / 4)
 }
 
 #[cfg(test)]
@@ -397,6 +398,9 @@ mod tests {
         assert_eq!(default_min_free(1 << 18), 1024);
         assert_eq!(default_min_free(1 << 22), 4096);
         assert_eq!(default_min_free(1 << 26), 16384);
+        // At least 128 KiB, at most 256 MiB.
+        assert_eq!((default_min_free(255), default_min_free(257)), (32, 32));
+        assert_eq!((default_min_free((1 << 30) - 1), default_min_free(1 << 30)), (65535, 65536));
         let levels = Levels::new(1 << 18, 1024, 10);
         assert_eq!((levels.low, levels.high), (1024 + 262, 1024 + 2 * 262));
     }

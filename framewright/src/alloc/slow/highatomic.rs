@@ -21,7 +21,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
     /// one. It comes from the first zone that can release one.
     pub(super) fn unreserve(&self, last: LastReserved) -> bool {
         let request = self.need.request;
-        let mut zones = self.memory.candidates(self.need.cpu, request);
+        let mut zones = self.candidates();
         zones.any(|(_, at)| at.zone.unreserve_highatomic(at.platform, request.migratetype(), last))
     }
 }

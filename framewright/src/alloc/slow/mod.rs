@@ -44,7 +44,7 @@ mod walk;
 
 use super::held_frames::{Capture, KeptForCpu};
 use crate::{
-    core::{Claim, MemoryCore, SlowPathState},
+    core::{Candidates, Claim, MemoryCore, SlowPathState},
     pcp::ZoneOnCpu,
     platform::{CompactPriority, Compacted, MOVES_PER_DRAIN, Need, Platform, Relief, Wait},
     types::{AllocError, MigrateType, Order, Pfn, Request, ZoneId},
@@ -59,8 +59,8 @@ pub(super) use walk::{count_miss, take, wake};
 const RECLAIM_FRAMES: u64 = 32;
 
 /// Allocates a block and returns its first frame.
-pub(super) fn alloc<'a, P: Platform>(
-    claim: &mut Claim<'a, '_, P>,
+pub(super) fn alloc<'a, 'm, P: Platform>(
+    claim: &mut Claim<'a, 'm, P>,
     state: &'a dyn SlowPathState,
     request: Request,
 ) -> Result<Pfn, AllocError> {
@@ -69,9 +69,32 @@ pub(super) fn alloc<'a, P: Platform>(
     }
     let memory = claim.memory();
     let generation = memory.generation();
-    match walk(claim, request, first_access(memory, request)) {
+    let zones = memory.candidate_zones(claim.cpu(), request);
+    match walk(claim, &zones, request, first_access(memory, request)) {
         Ok(pfn) => Ok(pfn),
-        Err(error) => Slow::new(claim, state, request, generation, error)?.run(),
+        Err(error) => alloc_in_rounds(claim, state, request, &zones, generation, error),
+    }
+}
+
+/// Allocates a block after the first walk failed. Starts again whenever memory was added or removed.
+#[cold]
+#[inline(never)]
+fn alloc_in_rounds<'a, 'm, P: Platform>(
+    claim: &mut Claim<'a, 'm, P>,
+    state: &'a dyn SlowPathState,
+    request: Request,
+    zones: &Candidates<'m, P>,
+    mut generation: u32,
+    error: AllocError,
+) -> Result<Pfn, AllocError> {
+    let memory = claim.memory();
+    let mut totals = Totals { error, rounds: 0, reclaimed: 0, waits: 0 };
+    loop {
+        let mut slow = Slow::new(claim, state, request, zones, generation, &mut totals)?;
+        if let Some(result) = slow.run() {
+            return result;
+        }
+        generation = memory.generation();
     }
 }
 
@@ -93,12 +116,19 @@ fn unmixed(access: ZoneAccess) -> ZoneAccess {
     ZoneAccess { flags: access.flags.with(AllocFlags::NO_FRAGMENT), ..access }
 }
 
-/// The reason why a round ends the attempts.
-enum Stop {
-    /// There is nothing left to try.
-    Failed,
-    /// Memory was added or removed: the state of the request is out of date.
-    Changed,
+/// The end of the attempts: there is nothing left to try, or memory was added or removed.
+struct Stop;
+
+/// What a request keeps when it starts again.
+struct Totals {
+    /// The error of the last walk.
+    error: AllocError,
+    /// Rounds of reclaim and compaction.
+    rounds: u32,
+    /// Frames that reclaim has freed for the request.
+    reclaimed: u64,
+    /// Waits between rounds.
+    waits: u32,
 }
 
 /// A request on the slow path, with its state.
@@ -108,14 +138,15 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     relief: &'a dyn Relief,
     state: &'a dyn SlowPathState,
     need: Need,
+    /// The zones that the request may use.
+    zones: &'s Candidates<'m, P>,
     /// The zone that the request tries first.
     zone: ZoneId,
     preferred: ZoneOnCpu<'a, 'm, P>,
     generation: u32,
     /// The zone access of the current attempt.
     access: ZoneAccess,
-    /// The error of the last walk.
-    error: AllocError,
+    totals: &'s mut Totals,
     /// Whether no round has begun yet.
     is_first_round: bool,
     /// The priority of the next compaction.
@@ -132,28 +163,22 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     rounds_with_progress: u32,
     /// Whether the last round of reclaim freed any frames.
     progressed: bool,
-    /// Frames that reclaim has freed for the request.
-    reclaimed: u64,
-    /// Rounds of reclaim and compaction.
-    rounds: u32,
     /// Whether the lists of all CPUs were drained.
     drained: bool,
-    /// Waits between rounds.
-    waits: u32,
 }
 
 impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
-    /// The state of a request after its first walk failed with `error`.
+    /// The state of a request after a walk in this generation of the memory failed.
     fn new(
         claim: &'s mut Claim<'a, 'm, P>,
         state: &'a dyn SlowPathState,
         request: Request,
+        zones: &'s Candidates<'m, P>,
         generation: u32,
-        error: AllocError,
+        totals: &'s mut Totals,
     ) -> Result<Self, AllocError> {
         let (memory, cpu) = (claim.memory(), claim.cpu());
-        let first = memory.candidates(cpu, request).next();
-        let (zone, preferred) = first.ok_or(AllocError::NoZone)?;
+        let zone = zones.clone().next().ok_or(AllocError::NoZone)?;
         let node = request.node().unwrap_or_else(|| memory.node_of(cpu));
         Ok(Self {
             claim,
@@ -161,11 +186,12 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             relief: memory.platform().relief(),
             state,
             need: Need { request, cpu, node, unmixed: avoids_mixing(memory, request) },
+            zones,
             zone,
-            preferred,
+            preferred: memory.context(zone, cpu),
             generation,
             access: request.slow_access(),
-            error,
+            totals,
             is_first_round: true,
             priority: CompactPriority::SyncLight,
             captured: Capture::new(memory, request.order()),
@@ -174,33 +200,36 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             rounds_without_progress: 0,
             rounds_with_progress: 0,
             progressed: false,
-            reclaimed: 0,
-            rounds: 0,
             drained: false,
-            waits: 0,
         })
     }
 
-    fn run(mut self) -> Result<Pfn, AllocError> {
-        self.preferred.pages.counters.slow_paths.add(1);
+    /// The result of the request; `None` if it has to start again, because memory was added or removed.
+    fn run(&mut self) -> Option<Result<Pfn, AllocError>> {
+        // A request that starts again has waited, and was counted before.
+        if self.totals.waits == 0 {
+            self.preferred.pages.counters.slow_paths.add(1);
+        }
         loop {
             match self.round() {
-                Ok(Some(pfn)) => return Ok(pfn),
+                Ok(Some(pfn)) => return Some(Ok(pfn)),
                 Ok(None) => {}
-                Err(Stop::Changed) => self = self.restart()?,
-                Err(Stop::Failed) if self.has_changed() => self = self.restart()?,
-                Err(Stop::Failed) if self.need.request.never_fails() => {
+                Err(_) if self.has_changed() => {
+                    self.pause();
+                    return None;
+                }
+                Err(_) if self.need.request.never_fails() => {
                     if let Some(pfn) = self.walk(self.need.request.no_fail_access()) {
-                        return Ok(pfn);
+                        return Some(Ok(pfn));
                     }
                     self.reset_retries();
                 }
-                Err(Stop::Failed) => {
+                Err(_) => {
                     if let Some(pfn) = self.take_from_huge_reserve() {
-                        return Ok(pfn);
+                        return Some(Ok(pfn));
                     }
                     self.preferred.pages.counters.failures.add(1);
-                    return Err(self.final_error());
+                    return Some(Err(self.final_error()));
                 }
             }
             self.pause();
@@ -211,28 +240,28 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     /// of the reserve.
     fn take_from_huge_reserve(&mut self) -> Option<Pfn> {
         let request = self.need.request;
-        let mut zones = self.memory.candidates(self.need.cpu, request);
+        let mut zones = self.candidates();
         if request.has_one_round() || !zones.any(|(_, at)| at.zone.huge_reserve() > 0) {
             return None;
         }
-        let error = self.error;
+        let error = self.totals.error;
         let flags = self.access.flags.with(AllocFlags::HUGE_RESERVE);
         let served = self.walk(ZoneAccess { flags, ..self.access });
-        self.error = error;
+        self.totals.error = error;
         served
     }
 
     /// Steps 2 to 6. `Ok(None)` asks for another round.
     fn round(&mut self) -> Result<Option<Pfn>, Stop> {
         self.check_unchanged()?;
-        wake(self.memory, self.need.cpu, self.need.request);
+        wake(self.memory, self.zones, self.need.request);
         if let Some(pfn) = self.try_reserves()? {
             return Ok(Some(pfn));
         }
         if !self.need.request.may_ask_for_relief() {
-            return Err(Stop::Failed);
+            return Err(Stop);
         }
-        self.rounds = self.rounds.saturating_add(1);
+        self.totals.rounds = self.totals.rounds.saturating_add(1);
         if let Some(pfn) = self.reclaim() {
             return Ok(Some(pfn));
         }
@@ -296,8 +325,8 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
             match self.compacted {
                 Some((_, Compacted::Unavailable)) => {}
                 // Compaction needs reclaim first, and a block of this size needs much of it.
-                Some((_, Compacted::Skipped | Compacted::Deferred)) => return Err(Stop::Failed),
-                _ if request.wants_one_node() => return Err(Stop::Failed),
+                Some((_, Compacted::Skipped | Compacted::Deferred)) => return Err(Stop),
+                _ if request.wants_one_node() => return Err(Stop),
                 _ => self.priority = CompactPriority::Async,
             }
         }
@@ -324,7 +353,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         // Scanning, unmapping and flushing take about as long per freed page as moving a page.
         self.captured.handle().spend(freed);
         self.progressed = freed > 0;
-        self.reclaimed = self.reclaimed.saturating_add(freed);
+        self.totals.reclaimed = self.totals.reclaimed.saturating_add(freed);
         if self.progressed
             && let Some(pfn) = self.walk(self.access)
         {
@@ -410,15 +439,22 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
         served
     }
 
+    #[inline(never)]
     fn walk(&mut self, access: ZoneAccess) -> Option<Pfn> {
         let access = if self.need.unmixed { unmixed(access) } else { access };
-        match walk(self.claim, self.need.request, access) {
+        match walk(self.claim, self.zones, self.need.request, access) {
             Ok(pfn) => Some(pfn),
             Err(error) => {
-                self.error = error;
+                self.totals.error = error;
                 None
             }
         }
+    }
+
+    /// The zones that the request may use, best first, with the CPU's lists for each.
+    fn candidates(&self) -> impl Iterator<Item = (ZoneId, ZoneOnCpu<'a, 'm, P>)> + use<'a, 'm, P> {
+        let (memory, cpu) = (self.memory, self.need.cpu);
+        self.zones.clone().map(move |id| (id, memory.context(id, cpu)))
     }
 
     fn has_changed(&self) -> bool {
@@ -426,14 +462,7 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
     }
 
     fn check_unchanged(&self) -> Result<(), Stop> {
-        if self.has_changed() { Err(Stop::Changed) } else { Ok(()) }
-    }
-
-    /// Starts again with fresh state, but keeps the numbers for the final error.
-    fn restart(self) -> Result<Self, AllocError> {
-        let Self { claim, state, memory, need, error, rounds, reclaimed, waits, .. } = self;
-        let fresh = Self::new(claim, state, need.request, memory.generation(), error)?;
-        Ok(Self { rounds, reclaimed, waits, ..fresh })
+        if self.has_changed() { Err(Stop) } else { Ok(()) }
     }
 
     /// Resets the retry counters, after an event outside this request that may have freed memory.
@@ -444,12 +473,12 @@ impl<'s, 'a, 'm, P: Platform> Slow<'s, 'a, 'm, P> {
 
     /// Lets other tasks run.
     fn pause(&mut self) {
-        self.memory.platform().wait(Wait::Memory, self.waits);
-        self.waits = self.waits.saturating_add(1);
+        self.memory.platform().wait(Wait::Memory, self.totals.waits);
+        self.totals.waits = self.totals.waits.saturating_add(1);
     }
 
     /// The error of the request, with the number of rounds.
     fn final_error(&self) -> AllocError {
-        self.error.after(u16::try_from(self.rounds).unwrap_or(u16::MAX))
+        self.totals.error.after(u16::try_from(self.totals.rounds).unwrap_or(u16::MAX))
     }
 }

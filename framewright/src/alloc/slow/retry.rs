@@ -15,10 +15,10 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
     pub(super) fn decide_retry(&mut self) -> Result<Option<Pfn>, Stop> {
         let request = self.need.request;
         if request.has_one_round() {
-            return Err(Stop::Failed);
+            return Err(Stop);
         }
         if request.is_costly() && !(request.may_fail_after_retries() && self.has_compaction()) {
-            return Err(Stop::Failed);
+            return Err(Stop);
         }
         let may_retry = self.rounds_with_progress < self.memory.tuning().alloc.progress_retries;
         self.rounds_with_progress += u32::from(self.progressed);
@@ -53,10 +53,11 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
     fn reclaim_could_serve(&self) -> bool {
         let order = self.need.request.order();
         let access = ZoneAccess { mark: Watermark::Min, ..self.access };
-        let mut zones = self.memory.candidates(self.need.cpu, self.need.request);
-        zones.any(|(id, at)| match self.relief.reclaimable(id) {
-            Some(frames) => at.zone.could_take(order, access, frames),
-            None => self.progressed || at.zone.could_take(order, access, 0),
+        let mut zones = self.candidates();
+        zones.any(|(id, at)| {
+            let frames = self.relief.reclaimable(id);
+            frames.is_none() && self.progressed
+                || at.zone.could_take(order, access, frames.unwrap_or(0))
         })
     }
 
@@ -90,7 +91,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         let order = request.order();
         let mark = if request.is_costly() { Watermark::Low } else { Watermark::Min };
         let access = ZoneAccess::above(mark, request.highest());
-        let mut zones = self.memory.candidates(self.need.cpu, request);
+        let mut zones = self.candidates();
         zones.any(|(id, at)| {
             let frames = self.relief.reclaimable(id).unwrap_or(0) >> order.get();
             at.zone.could_compact(order, access, frames, &self.memory.tuning().compact)

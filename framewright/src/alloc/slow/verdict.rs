@@ -17,7 +17,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
             self.reset_retries();
             return Ok(None);
         };
-        let error = self.error;
+        let error = self.totals.error;
         if !request.is_huge()
             && self.release_huge_reserves()
             && let Some(pfn) = self.walk(self.access)
@@ -32,12 +32,12 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         if let Some(pfn) = self.walk(plenty) {
             return Ok(Some(pfn));
         }
-        self.error = error;
+        self.totals.error = error;
         self.preferred.pages.counters.out_of_memory.add(1);
         let verdict = self.relief.out_of_memory(&self.report());
         // A victim has used its share of the reserve. It can exit without more memory.
         if verdict == Verdict::GiveUp || request.is_oom_victim() {
-            return Err(Stop::Failed);
+            return Err(Stop);
         }
         self.reset_retries();
         Ok(None)
@@ -46,7 +46,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
     /// Releases the huge-page reserves, so that no task is killed because of them. Returns whether
     /// there were any.
     fn release_huge_reserves(&self) -> bool {
-        let zones = self.memory.candidates(self.need.cpu, self.need.request);
+        let zones = self.candidates();
         zones.fold(false, |any, (_, at)| at.zone.release_huge_reserve(at.platform) | any)
     }
 
@@ -58,7 +58,7 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
             free: zone.free(),
             must_leave: zone.marks().reserve(self.access).max(0) as u64,
             error: self.final_error(),
-            reclaimed: self.reclaimed,
+            reclaimed: self.totals.reclaimed,
             compacted: self.compacted,
             no_kill: no_kill_reason(self.need.request),
         }

@@ -3,28 +3,32 @@
 use super::highatomic::reserve;
 use crate::{
     buddy::Reserve,
-    core::{Claim, MemoryCore},
+    core::{Candidates, Claim, MemoryCore},
     pcp::{ListIndex, OwnedZoneOnCpu, ZoneOnCpu},
     platform::{Cost, Platform, Site},
-    types::{AllocError, CpuId, Order, Pfn, Request, Shortage, ZoneId},
+    types::{AllocError, Order, Pfn, Request, Shortage, ZoneId},
     zone::{Refused, ZoneAccess},
 };
 
 /// Walks the zones that the request may use, each with the CPU's lists for it.
 pub(super) fn walk<P: Platform>(
     claim: &mut Claim<'_, '_, P>,
+    zones: &Candidates<'_, P>,
     request: Request,
     access: ZoneAccess,
 ) -> Result<Pfn, AllocError> {
     let memory = claim.memory();
     let mut preferred = None;
     let mut error = AllocError::NoZone;
-    for (id, at) in memory.candidates(claim.cpu(), request) {
+    for id in zones.clone() {
+        let mut at = claim.zone(id);
         at.platform.cost(Cost::WalkZones, 1);
-        let first = *preferred.get_or_insert(at);
-        match take(&mut claim.zone(id), request, access) {
+        let first = *preferred.get_or_insert(id);
+        match take(&mut at, request, access) {
             Ok(frame) => {
-                count_miss(&first, &at);
+                if first != id {
+                    count_miss(&memory.context(first, at.id), &at);
+                }
                 return Ok(at.pfn(frame));
             }
             Err(refused) => error = error.most_specific(refused, id, request.order(), access),
@@ -64,11 +68,11 @@ pub(in crate::alloc) fn take<P: Platform>(
     Ok(frame)
 }
 
-/// Wakes background reclaim once on every node that the request can use. In defragmenting mode, it
+/// Wakes background reclaim once on every node of `zones`, which the request may use. In defragmenting mode, it
 /// is woken for at least a whole pageblock.
 pub(in crate::alloc) fn wake<P: Platform>(
     memory: &MemoryCore<'_, P>,
-    cpu: CpuId,
+    zones: &Candidates<'_, P>,
     request: Request,
 ) {
     if !request.may_wake() {
@@ -79,8 +83,8 @@ pub(in crate::alloc) fn wake<P: Platform>(
     let order = request.order().max(if whole { Order::PAGEBLOCK } else { Order::ZERO });
     let mut woken = None;
     // In a zonelist, the zones of a node follow one another.
-    for (_, at) in memory.candidates(cpu, request) {
-        let node = at.zone.node();
+    for id in zones.clone() {
+        let node = memory.zones()[id.index()].node();
         if woken != Some(node) {
             relief.wake(node, order, request.highest());
             woken = Some(node);

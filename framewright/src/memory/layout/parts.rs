@@ -49,13 +49,11 @@ fn carve_parts<'m, P: Platform>(
     owner_lock: OwnerLock,
     carver: &mut Carver<'m>,
 ) -> Option<Parts<'m, P>> {
-    let rows =
-        carver.array(Zonelists::entries(layout.nodes, layout.zones), |_| ZoneId::default())?;
+    let rows = carver.repeat(Zonelists::entries(layout.nodes, layout.zones), &ZoneId::default())?;
     let side_tables = SideTableArrays {
         owners: carver
-            .array(layout.side_table_len(layout.side_tables.owners), |_| AtomicU32::new(0))?,
-        flags: carver
-            .array(layout.side_table_len(layout.side_tables.flags), |_| AtomicU8::new(0))?,
+            .repeat(layout.side_table_len(layout.side_tables.owners), &AtomicU32::new(0))?,
+        flags: carver.repeat(layout.side_table_len(layout.side_tables.flags), &AtomicU8::new(0))?,
     };
     let cpus =
         carver.array(layout.cpus, |i| CpuState::new(config.node_of(CpuId::new(i as u16))))?;
@@ -80,8 +78,8 @@ fn carve_lru<'m, P: Platform>(
     carver: &mut Carver<'m>,
 ) -> Option<LruState<'m, P>> {
     let frames = layout.side_table_len(true);
-    let links: &'m [LruLink] = carver.array(frames, |_| LruLink::new())?;
-    let flags = carver.array(frames, |_| LruFlags::new())?;
+    let links: &'m [LruLink] = carver.repeat(frames, &LruLink::new())?;
+    let flags = carver.repeat(frames, &LruFlags::new())?;
     let node = |i| LruNode::new(NodeId::new(i as u8).unwrap_or_default(), links);
     let nodes = carver.array(layout.nodes, node)?;
     let share = |i: usize| LruZone::new(&zones[i]);
@@ -98,8 +96,8 @@ fn carve_tlb<'m, P: Platform>(
 ) -> Option<Tlb<'m, P>> {
     let cpus = carver.array(layout.cpus, |_| CpuFlushes::new())?;
     let groups =
-        carver.array(DeferredFrees::groups_for(layout.deferred), |_| DeferredGroup::EMPTY)?;
-    let frames = carver.array(layout.deferred, |_| 0)?;
+        carver.repeat(DeferredFrees::groups_for(layout.deferred), &DeferredGroup::EMPTY)?;
+    let frames = carver.repeat(layout.deferred, &0)?;
     let base = zones.iter().map(Zone::base).min().unwrap_or_default();
     let tuning = config.tuning.tlb;
     Some(Tlb::new(tuning, layout.managed, cpus, DeferredFrees::new(base, groups, frames)))
@@ -110,7 +108,7 @@ fn carve_compaction<'m>(
     config: &Config<'_>,
     carver: &mut Carver<'m>,
 ) -> Option<&'m [ZoneCompaction<'m>]> {
-    let mut hints: &[AtomicU64] = carver.array(layout.skip_words, |_| AtomicU64::new(0))?;
+    let mut hints: &[AtomicU64] = carver.repeat(layout.skip_words, &AtomicU64::new(0))?;
     let zones = config.zones().map(|zone| {
         let words = SkipHints::words(zone.pageblocks);
         let hints = hints.split_off(..words).unwrap_or_default();
@@ -142,17 +140,16 @@ struct ZoneArrays<'m> {
 
 impl<'m> ZoneArrays<'m> {
     fn carve(layout: &Layout, config: &Config<'_>, carver: &mut Carver<'m>) -> Option<Self> {
-        let mut map = config.zones().flat_map(|zone| config.ranges_of(zone));
         Some(Self {
-            pageblocks: carver.array(layout.pageblocks, |_| Pageblock::empty())?,
-            heads: carver.array(layout.heads(), |_| Heads::none())?,
-            gigablocks: carver.array(layout.gigablocks, |_| Gigablock::empty())?,
-            types: carver.array(layout.pageblocks, |_| AtomicU8::new(ABSENT))?,
-            states: carver.array(layout.side_table_len(layout.states), |_| AtomicU8::new(0))?,
-            sets: carver.array(layout.set_words, |_| 0)?,
-            ranges: carver.array(layout.ranges, |_| map.next().unwrap_or_default())?,
-            present: carver.array(layout.present_maps, |_| PresentMap::none())?,
-            chunks: carver.array(layout.chunks, |_| Chunk::EMPTY)?,
+            pageblocks: carver.repeat(layout.pageblocks, &Pageblock::empty())?,
+            heads: carver.repeat(layout.heads(), &Heads::none())?,
+            gigablocks: carver.repeat(layout.gigablocks, &Gigablock::empty())?,
+            types: carver.repeat(layout.pageblocks, &AtomicU8::new(ABSENT))?,
+            states: carver.repeat(layout.side_table_len(layout.states), &AtomicU8::new(0))?,
+            sets: carver.repeat(layout.set_words, &0)?,
+            ranges: carve_ranges(layout, config, carver)?,
+            present: carver.repeat(layout.present_maps, &PresentMap::none())?,
+            chunks: carver.repeat(layout.chunks, &Chunk::EMPTY)?,
             taken: 0,
             side_table_start: 0,
         })
@@ -190,15 +187,33 @@ impl<'m> ZoneArrays<'m> {
     }
 }
 
+/// The ranges of all zones: of each zone the present ones, then the absent ones.
+fn carve_ranges<'m>(
+    layout: &Layout,
+    config: &Config<'_>,
+    carver: &mut Carver<'m>,
+) -> Option<&'m [[u32; 2]]> {
+    let ranges = carver.repeat(layout.ranges, &[0; 2])?;
+    let mut slots = ranges.iter_mut();
+    for zone in config.zones() {
+        for present in [true, false] {
+            for (range, slot) in config.ranges_of(zone, present).zip(&mut slots) {
+                *slot = range;
+            }
+        }
+    }
+    Some(ranges)
+}
+
 fn carve_lists<'m, P: Platform>(
     layout: &Layout,
     config: &Config<'_>,
     owner_lock: OwnerLock,
     carver: &mut Carver<'m>,
 ) -> Option<&'m [CpuPages<'m, P>]> {
-    let mut slots: &mut [Slot] = carver.array(layout.cpus * layout.slots, |_| Slot::default())?;
-    let mut sets: &mut [u64] = carver.array(layout.cpus * layout.slot_sets, |_| 0)?;
-    let mut waiting: &mut [Waiting] = carver.array(layout.waiting(), |_| Waiting::default())?;
+    let mut slots: &mut [Slot] = carver.repeat(layout.cpus * layout.slots, &Slot::default())?;
+    let mut sets: &mut [u64] = carver.repeat(layout.cpus * layout.slot_sets, &0)?;
+    let mut waiting: &mut [Waiting] = carver.repeat(layout.waiting(), &Waiting::default())?;
     let cpus = layout.cpus;
     let mut of_zones =
         config.zones().flat_map(|zone| core::iter::repeat_n(slots_of(config, zone), cpus));
@@ -226,7 +241,7 @@ fn carve_drain_logs<'m, P: Platform>(
     carver: &mut Carver<'m>,
 ) -> Option<&'m [SpinLock<P, DrainLog<'m>>]> {
     let mut entries: &mut [Bundle] =
-        carver.array(layout.cpus * layout.logged, |_| Bundle::default())?;
+        carver.repeat(layout.cpus * layout.logged, &Bundle::default())?;
     let capacity = |zone| DrainLog::capacity(slots_of(config, zone), layout.quarantine);
     let mut of_zones =
         config.zones().flat_map(|zone| core::iter::repeat_n(capacity(zone), layout.cpus));
