@@ -17,7 +17,7 @@ use framewright_sim::machine::{PARAMETERS, Spec, presets};
 use super::{finish, report};
 use crate::args::run::ReportArgs;
 use crate::failure::{Failure, Outcome};
-use crate::print::{bold, paragraph};
+use crate::print::{bold, paragraph, several};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -84,7 +84,7 @@ fn about(means: &Means) -> String {
     let model = model.map_or("this machine", |(_, model)| model.trim());
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let day = now.split('T').next().unwrap_or_default();
-    format!("{model}, {} CPUs, measured on {day}", means.cpus.len())
+    format!("{model}, {}, measured on {day}", several(means.cpus.len() as u64, "CPU"))
 }
 
 fn report_of(readings: &Readings, calibrated: &Calibrated, spec: &Spec) -> Report {

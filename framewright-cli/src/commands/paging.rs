@@ -300,13 +300,16 @@ fn description(work: &Work, frames: u64) -> String {
             format!("{who}, {files}; {} times the memory, each page read once", work.times)
         }
         Work::Cdn(work) => format!(
-            "one mapping of {} times the memory, {} threads per CPU, {} % of requests store; {} disks; \
-             {} days of 2,500 turnovers: {} million pages read{}",
+            "one mapping of {} times the memory, {} per CPU, {} % of requests store; {}; \
+             {} of 2,500 turnovers: {} million pages read{}",
             work.times,
-            work.threads,
+            several(work.threads, "thread"),
             work.writes,
-            work.disks,
-            f64::from(work.centidays) / 100.0,
+            several(work.disks, "disk"),
+            match work.centidays {
+                100 => "1 day".to_owned(),
+                centidays => format!("{} days", f64::from(centidays) / 100.0),
+            },
             work.turned_over(frames) / 1_000_000,
             match work.huge {
                 0 => String::new(),

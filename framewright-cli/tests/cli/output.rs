@@ -66,7 +66,7 @@ fn several_seeds_have_intervals_and_p_values() {
     let of = |run: usize| &document["runs"][run]["metrics"]["pages_per_s"];
     assert_eq!(of(0)["values"].as_array().map(Vec::len), Some(3));
     assert!(of(0)["interval"]["low"].as_f64() <= of(0)["interval"]["mean"].as_f64());
-    assert!(of(0).get("p_value").is_none() && of(1)["p_value"].as_f64() <= Some(1.0));
+    assert!(of(0).get("p_value").is_none() && of(1)["p_value"].is_number());
     for seed in 7..=9 {
         let row = format!(",{seed},,framewright,pages_per_s,1/s,");
         assert_eq!(rows.iter().filter(|found| found.contains(&row)).count(), 1, "{row}");

@@ -10,7 +10,7 @@ use crate::{
     plot::{Axis, Panel, Plot},
     report::{
         Point, Run, Unit,
-        compare::{Figure, ratio},
+        figure::{Figure, ratio},
     },
     workloads::{EXPIRED, Side},
 };

@@ -2,7 +2,7 @@
 
 use super::{
     Metric, Run,
-    compare::value,
+    compare::{label, value},
     model::metric_names,
     table::{Style, Table},
 };
@@ -25,11 +25,12 @@ pub fn intervals(runs: &[Run], style: Style) -> Option<Table> {
         if !metrics.iter().flatten().any(|metric| metric.interval.is_some()) {
             continue;
         }
+        let shown = metrics.iter().flatten().next().map_or(name, |metric| label(name, metric));
         let means = metrics.iter().map(|metric| metric.map_or_else(String::new, mean));
         let p_values = metrics.iter().skip(1);
         let p_values = p_values
             .map(|metric| metric.and_then(|it| it.p_value).map_or_else(String::new, p_value));
-        table.plain_row([name.to_owned()].into_iter().chain(means).chain(p_values));
+        table.plain_row([shown.to_owned()].into_iter().chain(means).chain(p_values));
         rows += 1;
     }
     (rows > 0).then_some(table)
@@ -79,7 +80,7 @@ mod tests {
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let lines: Vec<_> = text.lines().map(words).collect();
         assert_eq!(lines[0], ["base", "vs", "p", "vs"]);
-        assert_eq!(lines[1].join(" "), "stall_ns 2.00 µs ± 2.48 µs 5.00 µs ± 2.48 µs 0.100");
+        assert_eq!(lines[1].join(" "), "stall 2.00 µs ± 2.48 µs 5.00 µs ± 2.48 µs 0.100");
     }
 
     #[test]
