@@ -2,7 +2,7 @@
 
 use anstream::{AutoStream, ColorChoice};
 use framewright_lab::report::{
-    Report, Style, Verdict, check_destination, replaces, write_json, write_text,
+    Report, Style, Verdict, check_destination, csv, replaces, write_json, write_text,
 };
 use signal_hook::{consts::SIGINT, iterator::Signals};
 use std::{
@@ -13,6 +13,7 @@ use std::{
     thread,
 };
 
+use crate::args::run::ReportArgs;
 use crate::failure::{Failure, Outcome};
 
 /// Colour on a terminal that can show it, unless `NO_COLOR` is set.
@@ -42,28 +43,35 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Checks, before any work, that the report can be written and does not overwrite one of `inputs`.
-pub(crate) fn check_json(path: Option<&Path>, inputs: &[&Path]) -> Result<(), Failure> {
-    path.map_or(Ok(()), |path| check_destination(path, inputs).map_err(Failure::bad_input))
+/// Checks, before any work, that the files of the report can be written, and that none overwrites another or one of
+/// `inputs`.
+pub(crate) fn check_report(files: &ReportArgs, inputs: &[&Path]) -> Result<(), Failure> {
+    check(&files.all(), inputs)
 }
 
-/// As [`check_json`], for a report and a picture or another file (`option` is its option). Neither may
-/// overwrite the other or the machine file.
+/// As [`check_report`], with a picture or another file (`option` is its option).
 pub(crate) fn check_outputs(
-    json: Option<&Path>,
+    files: &ReportArgs,
     (option, picture): (&str, Option<&Path>),
-    machine: Option<&Path>,
+    inputs: &[&Path],
 ) -> Result<(), Failure> {
-    let inputs: Vec<&Path> = machine.into_iter().collect();
-    check_json(json, &inputs)?;
-    check_json(picture, &inputs)?;
-    match (json, picture) {
-        (Some(json), Some(picture)) if is_same(json, picture) => {
-            let path = json.display();
-            Err(Failure::BadInput(format!("--json and {option} both name '{path}'")))
+    let [json, csv] = files.all();
+    check(&[json, csv, (option, picture)], inputs)
+}
+
+fn check(outputs: &[(&str, Option<&Path>)], inputs: &[&Path]) -> Result<(), Failure> {
+    let given: Vec<(&str, &Path)> =
+        outputs.iter().filter_map(|(option, path)| Some((*option, (*path)?))).collect();
+    for (nth, (option, path)) in given.iter().enumerate() {
+        check_destination(path, inputs).map_err(Failure::bad_input)?;
+        if let Some((other, path)) = given[..nth].iter().find(|(_, other)| is_same(other, path)) {
+            return Err(Failure::BadInput(format!(
+                "{other} and {option} both name '{}'",
+                path.display()
+            )));
         }
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 /// Whether two names refer to one regular file, existing or not.
@@ -83,11 +91,13 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().ok().or_else(future).unwrap_or_else(|| path.to_owned())
 }
 
-/// Writes the report to `path`, if there is one.
-pub(crate) fn save_json(path: Option<&Path>, report: &Report) -> Result<(), Failure> {
-    let Some(path) = path else { return Ok(()) };
-    let _uninterrupted = replaces(path).then(hold);
-    write_json(path, report).map_err(Failure::bad_input)
+/// Writes the report to its files.
+pub(crate) fn save_report(files: &ReportArgs, report: &Report) -> Result<(), Failure> {
+    if let Some(path) = &files.json {
+        let _uninterrupted = replaces(path).then(hold);
+        write_json(path, report).map_err(Failure::bad_input)?;
+    }
+    save_text(files.csv.as_deref(), || csv(report))
 }
 
 /// Writes a picture or another text to `path`, if there is one.

@@ -3,7 +3,10 @@
 
 use anstyle::Style as TextStyle;
 use framewright_lab::{
-    report::{Comparison, HEADER_NOTE, Point, Report, Run, Style, decimal, sparkline},
+    report::{
+        Comparison, HEADER_NOTE, Point, Report, Run, SEEDS_NOTE, Style, decimal, intervals,
+        sparkline,
+    },
     simulated::MODEL_NOTE,
 };
 use framewright_sim::machine::{Basis, Spec};
@@ -22,12 +25,20 @@ pub(crate) fn notes(notes: &[String]) -> impl Iterator<Item = (&'static str, Str
     notes.iter().map(|note| ("note", note.clone()))
 }
 
-/// The settings, a table of all runs, the checks.
+/// The settings, a table of all runs, with several seeds also their intervals, the checks.
 pub(crate) fn body(report: &Report, style: Style) -> String {
     let note = if report.runs.len() > 1 { format!(" {HEADER_NOTE}") } else { String::new() };
     let table = Comparison::of(&report.runs).table(report.metric_names(), style);
     let (settings, checks) = (settings(report, style), checks(report, style));
-    format!("\n{settings}{}{note}\n{table}\n{checks}", bold(&report.workload, style))
+    let seeds = over_seeds(&report.runs, style);
+    format!("\n{settings}{}{note}\n{table}\n{seeds}{checks}", bold(&report.workload, style))
+}
+
+/// The confidence intervals of several seeds, and the p-values of differences; nothing with one seed.
+pub(crate) fn over_seeds(runs: &[Run], style: Style) -> String {
+    let Some(table) = intervals(runs, style) else { return String::new() };
+    let note = paragraph(&format!("{} {SEEDS_NOTE}", bold("over seeds", style)));
+    format!("{note}{table}\n")
 }
 
 /// Describes a simulated machine and the basis of its figures.

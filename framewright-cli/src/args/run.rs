@@ -6,14 +6,27 @@ use framewright::{
     tuning::{KEYS, TuningError},
 };
 use framewright_lab::workloads::Side;
-use std::{path::PathBuf, str::FromStr};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
-/// The option for the file of the report.
+/// The options for the files of the report.
 #[derive(Debug, ArgGroup)]
-pub(crate) struct JsonArgs {
-    /// Write the result to this file, as JSON
-    #[arg(long = "json", value_name = "FILE")]
-    pub(crate) path: Option<PathBuf>,
+pub(crate) struct ReportArgs {
+    /// Write the result to this file, as JSON; docs/report.schema.json is its schema
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the figures to this file, as CSV: a row for each value of each figure, with its seed, side and unit
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+}
+
+impl ReportArgs {
+    /// The options with the files that they name.
+    pub(crate) fn all(&self) -> [(&'static str, Option<&Path>); 2] {
+        [("--json", self.json.as_deref()), ("--csv", self.csv.as_deref())]
+    }
 }
 
 /// Options of all workloads.
@@ -22,7 +35,9 @@ pub(crate) struct RunArgs {
     /// Seed of every random choice [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Simulated machines: run this many seeds, from --seed on, and show medians
+    /// Simulated machines: run this many seeds, from --seed on, and show medians, 95 % confidence
+    /// intervals of means (Student's t), and p-values of differences from the first column (U test
+    /// of Mann and Whitney)
     #[arg(long, value_name = "K", default_value_t = 1,
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) seeds: u16,
@@ -32,7 +47,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) settings: Settings,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) files: ReportArgs,
 }
 
 impl RunArgs {

@@ -1,6 +1,6 @@
 //! `framewright run high-alloc`: requests for huge pages on a machine on which programs compile.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ArgGroup;
 use framewright::frame::PAGEBLOCK_FRAMES;
@@ -87,8 +87,8 @@ pub(crate) struct HighAllocArgs {
 pub(crate) const SEED: &str = "Seed of every random choice; on threads, of the builders' work";
 
 /// Help of `--seeds`.
-pub(crate) const SEEDS: &str =
-    "Run this many seeds, from --seed on; on threads one after the other";
+pub(crate) const SEEDS: &str = "Run this many seeds, from --seed on, and show medians, 95 % confidence intervals of means (Student's t), \
+     and p-values of differences from the first column (U test of Mann and Whitney); on threads one after the other";
 
 /// Help of `--quick`.
 pub(crate) const QUICK: &str =
@@ -106,7 +106,7 @@ pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
 /// Runs the workload on threads over real memory.
 fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     only_simulated(&[("--from", args.from.is_some()), ("--picture", args.picture.is_some())])?;
-    output::check_json(args.run.json.path.as_deref(), &[])?;
+    output::check_report(&args.run.files, &[])?;
     let default = || match args.run.quick {
         true => HighAlloc::LEAST_FRAMES,
         false => HostHighAlloc::DEFAULT_FRAMES,
@@ -122,6 +122,7 @@ fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let measured = progress::during("high-alloc", |tell| work.run(&sides, &seeds, tell))?;
     let machine = format!("host:{}", host.cpus());
     let report = report("high-alloc", machine, Some(args.run.first_seed()), measured);
+    let report = report.over_seeds(args.run.seeds);
     let builders = match (work.threads, work.building()) {
         (1, _) => "one builder thread".to_owned(),
         (threads, building) if building < threads => {
@@ -140,16 +141,15 @@ fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let note = "times include other load of this machine; counts differ from run to run";
     let head =
         print::head([("machine", machine), flags_line(work.flags), ("note", note.to_owned())]);
-    finish(&report, &args.run.json, &(head + &print::body(&report, output::style())))
+    finish(&report, &args.run.files, &(head + &print::body(&report, output::style())))
 }
 
 /// Runs the workload on a simulated machine.
 fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
-    let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
-    output::check_outputs(json, ("--picture", picture), args.machine.file())?;
+    let (picture, from) = (args.picture.as_deref(), args.from.as_deref());
+    let inputs: Vec<&Path> = args.machine.file().into_iter().chain(from).collect();
+    output::check_outputs(&args.run.files, ("--picture", picture), &inputs)?;
     note_inherited(&args.machine);
-    let from = args.from.as_deref();
-    [json, picture].into_iter().try_for_each(|out| output::check_json(out, from.as_slice()))?;
     let work = HighAlloc {
         flags: args.flags,
         spec: Spec::clone(spec),
@@ -164,6 +164,7 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let drawn = measured.picture.take();
     let seed = Some(args.run.first_seed());
     let report = report("high-alloc", spec.name().to_owned(), seed, measured);
+    let report = report.over_seeds(args.run.seeds);
     output::save_text(picture, || drawn.unwrap_or_default())?;
     let (name, cpus) = (spec.name(), spec.cpus());
     let times = times(seeds.len(), work.quick);
@@ -172,7 +173,7 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let state = work.from.as_ref().map(|state| ("state", initial_state(state, work.frames)));
     let head = [("machine", machine), flags_line(work.flags)].into_iter();
     let head = head.chain(turns(&work)).chain(state).chain([model, note]);
-    finish(&report, &args.run.json, &(print::head(head) + &print::body(&report, output::style())))
+    finish(&report, &args.run.files, &(print::head(head) + &print::body(&report, output::style())))
 }
 
 fn refuse_too_small(frames: u64) -> Result<(), Failure> {

@@ -10,7 +10,7 @@ use framewright_sim::scenario::{
 };
 
 use super::{finish, report};
-use crate::args::run::JsonArgs;
+use crate::args::run::ReportArgs;
 use crate::failure::{Failure, Outcome};
 use crate::print::{bold, several};
 use crate::{output, progress};
@@ -73,7 +73,7 @@ pub(crate) struct HuntArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) files: ReportArgs,
 }
 
 /// The scenarios of a hunt.
@@ -130,13 +130,13 @@ pub(crate) fn hunt(args: &HuntArgs) -> Result<Outcome, Failure> {
         output::print(&show_hunt_list(output::style()))?;
         return Ok(Outcome::Fine);
     }
-    output::check_json(args.json.path.as_deref(), &[])?;
+    output::check_report(&args.files, &[])?;
     let campaign = campaign(args)?;
     let rows = progress::during(WORKLOAD, |tell| campaign.run(tell));
     let runs = rows.iter().map(run).collect();
     let measured = Measured { runs, checks: checks(&rows), ..Measured::default() };
     let report = report(WORKLOAD, machine(&rows), Some(campaign.first_seed), measured);
-    finish(&report, &args.json, &show_hunt(&rows, output::style()))
+    finish(&report, &args.files, &show_hunt(&rows, output::style()))
 }
 
 /// The campaign that the arguments describe.

@@ -11,7 +11,7 @@ use framewright_lab::report::{
 use indexmap::IndexSet;
 
 use super::{finish, report};
-use crate::args::{run::JsonArgs, values::Memory};
+use crate::args::{run::ReportArgs, values::Memory};
 use crate::failure::{Failure, Outcome};
 use crate::print::{self, bold, several};
 use crate::{output, progress};
@@ -44,14 +44,14 @@ pub(crate) struct LargeMemoryArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) files: ReportArgs,
 }
 
 const WORKLOAD: &str = "large-memory";
 
 /// Measures every part, and compares the figures with the goals.
 pub(crate) fn large_memory(args: &LargeMemoryArgs) -> Result<Outcome, Failure> {
-    output::check_json(args.json.path.as_deref(), &[])?;
+    output::check_report(&args.files, &[])?;
     let plan = plan(args)?;
     let result = progress::during(WORKLOAD, |tell| plan.run(tell))?;
     // A short run is too inaccurate to check the goals.
@@ -59,7 +59,7 @@ pub(crate) fn large_memory(args: &LargeMemoryArgs) -> Result<Outcome, Failure> {
         if args.quick { Vec::new() } else { result.goals.iter().map(Goal::check).collect() };
     let measured = Measured { runs: result.runs(), checks, ..Measured::default() };
     let report = report(WORKLOAD, machine(args, &plan), None, measured);
-    finish(&report, &args.json, &show(&result, &report, args.quick, output::style()))
+    finish(&report, &args.files, &show(&result, &report, args.quick, output::style()))
 }
 
 fn plan(args: &LargeMemoryArgs) -> Result<LargeMemory, Failure> {

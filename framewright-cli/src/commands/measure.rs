@@ -15,9 +15,9 @@ use framewright_lab::{
 use framewright_sim::machine::{PARAMETERS, Spec, presets};
 
 use super::{finish, report};
-use crate::args::run::JsonArgs;
+use crate::args::run::ReportArgs;
 use crate::failure::{Failure, Outcome};
-use crate::print::{bold, paragraph};
+use crate::print::{bold, paragraph, several};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -44,13 +44,13 @@ pub(crate) struct MeasureArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) files: ReportArgs,
 }
 
 /// Measures, and writes the machine.
 pub(crate) fn measure(args: &MeasureArgs) -> Result<Outcome, Failure> {
     let path = args.output.as_path();
-    output::check_outputs(args.json.path.as_deref(), ("--output", Some(path)), None)?;
+    output::check_outputs(&args.files, ("--output", Some(path)), &[])?;
     let name = machine_name(path)?;
     let means = Means::detect();
     let rounds = if args.quick { QUICK_ROUNDS } else { ROUNDS };
@@ -60,7 +60,7 @@ pub(crate) fn measure(args: &MeasureArgs) -> Result<Outcome, Failure> {
     let (text, spec) = calibrated.to_toml(&name, &about(&means))?;
     output::save_text(Some(path), || text)?;
     let report = report_of(&readings, &calibrated, &spec);
-    finish(&report, &args.json, &show(&readings, &calibrated, &spec, path, output::style()))
+    finish(&report, &args.files, &show(&readings, &calibrated, &spec, path, output::style()))
 }
 
 /// The name of the machine: that of its file.
@@ -84,7 +84,7 @@ fn about(means: &Means) -> String {
     let model = model.map_or("this machine", |(_, model)| model.trim());
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let day = now.split('T').next().unwrap_or_default();
-    format!("{model}, {} CPUs, measured on {day}", means.cpus.len())
+    format!("{model}, {}, measured on {day}", several(means.cpus.len() as u64, "CPU"))
 }
 
 fn report_of(readings: &Readings, calibrated: &Calibrated, spec: &Spec) -> Report {

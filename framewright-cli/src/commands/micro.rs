@@ -13,7 +13,7 @@ use framewright_lab::report::{
 };
 
 use super::{finish, qemu, report};
-use crate::args::{machine::Qemu, run::JsonArgs, values::Memory};
+use crate::args::{machine::Qemu, run::ReportArgs, values::Memory};
 use crate::failure::{Failure, Outcome};
 use crate::print::bold;
 use crate::{
@@ -55,7 +55,7 @@ pub(crate) struct AllocMicroArgs {
     #[arg(long, hide = true, value_name = "WORKLOAD")]
     pub(crate) counted: Option<Workload>,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) files: ReportArgs,
 }
 
 const WORKLOAD: &str = "alloc-micro";
@@ -70,11 +70,11 @@ pub(crate) fn micro(args: &AllocMicroArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Fine);
     }
     if let Some(machine) = &args.machine {
-        return qemu::alloc_micro(&machine.0, &args.json);
+        return qemu::alloc_micro(&machine.0, &args.files);
     }
-    output::check_json(args.json.path.as_deref(), &[])?;
+    output::check_report(&args.files, &[])?;
     let (text, report) = if args.instructions { count()? } else { measure(args)? };
-    finish(&report, &args.json, &text)
+    finish(&report, &args.files, &text)
 }
 
 fn measure(args: &AllocMicroArgs) -> Result<(String, Report), Failure> {

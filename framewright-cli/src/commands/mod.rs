@@ -20,7 +20,7 @@ pub(crate) mod workload;
 use framewright_lab::report::{Measured, Report, Verdict};
 use std::env;
 
-use crate::args::run::JsonArgs;
+use crate::args::run::ReportArgs;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 
@@ -37,6 +37,7 @@ pub(crate) fn report(
         workload: workload.to_owned(),
         machine,
         seed,
+        seeds: 1,
         runs: measured.runs,
         published: Vec::new(),
         verdict: Verdict::of(measured.checks),
@@ -44,25 +45,26 @@ pub(crate) fn report(
     }
 }
 
-/// Writes the report to its file and prints `text`. Returns whether all checks passed.
-pub(crate) fn finish(report: &Report, json: &JsonArgs, text: &str) -> Result<Outcome, Failure> {
-    output::save_json(json.path.as_deref(), report)?;
+/// Writes the report to its files and prints `text`. Returns whether all checks passed.
+pub(crate) fn finish(report: &Report, files: &ReportArgs, text: &str) -> Result<Outcome, Failure> {
+    output::save_report(files, report)?;
     output::print(text)?;
     Ok(output::outcome(&report.verdict))
 }
+
+/// The options that name output files.
+const OUTPUTS: [&str; 6] = ["--json", "--csv", "--picture", "--svg", "--output", "-o"];
 
 /// The command as a user types it, without the output files: their names do not change the report.
 fn command(args: impl Iterator<Item = String>) -> Vec<String> {
     let mut command = vec!["framewright".to_owned()];
     let mut args = args;
     while let Some(arg) = args.next() {
-        if ["--json", "--svg", "--picture", "--output", "-o"].contains(&&*arg) {
-            args.next();
-        } else if !["--json=", "--svg=", "--picture=", "--output="]
-            .iter()
-            .any(|option| arg.starts_with(option))
-        {
-            command.push(arg);
+        let (option, value) = arg.split_once('=').map_or((&*arg, None), |(o, v)| (o, Some(v)));
+        match (OUTPUTS.contains(&option), value) {
+            (false, _) => command.push(arg),
+            (true, None) => drop(args.next()),
+            (true, Some(_)) => {}
         }
     }
     command
@@ -122,7 +124,7 @@ mod tests {
     #[test]
     fn the_file_of_the_report_is_not_part_of_the_command() {
         for line in
-            ["replay x --json y --set a=b", "replay x --json=y --set a=b --svg z --picture p"]
+            ["replay x --json y --set a=b", "replay x --json=y --set a=b --csv z --picture=p"]
         {
             let command = command(line.split(' ').map(str::to_owned));
             assert_eq!(command.join(" "), "framewright replay x --set a=b");

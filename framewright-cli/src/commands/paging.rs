@@ -68,7 +68,7 @@ pub(crate) const MMAP_READ_EXAMPLES: &str = with_examples!(
 pub(crate) const CDN_EXAMPLES: &str = with_examples!(
     "The machine is simulated: counts are exact, times come from a model. The same command gives the same \
      bytes.",
-    "  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --svg day.svg
+    "  framewright run cdn --machine uniform:16 --memory 64MiB --days 1 --picture day.svg
       A cache server for a day: does throughput degrade?
   framewright run cdn --huge 160 --days 0.1 --memory 256MiB --vs zone.huge_reserve=0
       One request in 160 is for an object of 2 MiB in a huge page, a tenth of all data, while file
@@ -137,8 +137,8 @@ pub(crate) struct PagingArgs {
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = memory)]
     pub(crate) memory: Option<Memory>,
     /// Draw throughput and stalls over time into this file, as SVG
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
+    #[arg(long, alias = "svg", value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
@@ -210,8 +210,9 @@ pub(crate) fn cdn(args: &CdnArgs) -> Result<Outcome, Failure> {
 
 /// Runs the workload on a simulated machine.
 fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
-    let (json, svg) = (args.run.json.path.as_deref(), args.svg.as_deref());
-    output::check_outputs(json, ("--svg", svg), args.machine.file())?;
+    let picture = args.picture.as_deref();
+    let inputs = args.machine.file();
+    output::check_outputs(&args.run.files, ("--picture", picture), inputs.as_slice())?;
     let name = work.name();
     let Machine::Simulated(spec, _) = &args.machine else {
         return Err(Failure::BadInput(format!(
@@ -225,8 +226,9 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     let measured = progress::during(name, |tell| paging.run(&sides, &seeds, tell));
     let measured = measured.map_err(|error| about_memory(error, args.memory))?;
     let report = report(name, spec.name().to_owned(), Some(args.run.first_seed()), measured);
+    let report = report.over_seeds(args.run.seeds);
     let draw = || paging::plot(&report.runs, &paging.work, &report.command.join(" ")).svg();
-    output::save_text(svg, draw)?;
+    output::save_text(picture, draw)?;
     let style = output::style();
     let seeds = print::seeds(print::rounds(&report) as usize);
     let [machine, model, note] = print::simulated(spec, frames, &seeds);
@@ -235,7 +237,7 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     if matches!(paging.work, Work::Cdn(_)) {
         text = text + "\n" + &print::series(&report, style);
     }
-    finish(&report, &args.run.json, &text)
+    finish(&report, &args.run.files, &text)
 }
 
 /// Reads files on threads of this process: real memory, real files, real interrupts.
@@ -247,9 +249,9 @@ fn on_threads(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, 
         // A seed would have no effect: nothing here is drawn at random.
         ("--seed", args.run.seed.is_some()),
         ("--seeds", args.run.seeds > 1),
-        ("--svg", args.svg.is_some()),
+        ("--picture", args.picture.is_some()),
     ])?;
-    output::check_json(args.run.json.path.as_deref(), &[])?;
+    output::check_report(&args.run.files, &[])?;
     let rounds = if args.run.quick { 2 } else { HostPaging::ROUNDS };
     let frames = args.memory.map_or(FRAMES, |memory| memory.frames());
     let readers = host.cpus();
@@ -274,7 +276,7 @@ fn on_threads(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, 
         print::medians(&report)
     );
     let head = [("machine", machine), ("work", what)].into_iter().chain(print::notes(&notes));
-    finish(&report, &args.run.json, &(print::head(head) + &print::body(&report, output::style())))
+    finish(&report, &args.run.files, &(print::head(head) + &print::body(&report, output::style())))
 }
 
 /// The default memory: so large that CPU lists and watermarks are a small part of it.
@@ -298,13 +300,16 @@ fn description(work: &Work, frames: u64) -> String {
             format!("{who}, {files}; {} times the memory, each page read once", work.times)
         }
         Work::Cdn(work) => format!(
-            "one mapping of {} times the memory, {} threads per CPU, {} % of requests store; {} disks; \
-             {} days of 2,500 turnovers: {} million pages read{}",
+            "one mapping of {} times the memory, {} per CPU, {} % of requests store; {}; \
+             {} of 2,500 turnovers: {} million pages read{}",
             work.times,
-            work.threads,
+            several(work.threads, "thread"),
             work.writes,
-            work.disks,
-            f64::from(work.centidays) / 100.0,
+            several(work.disks, "disk"),
+            match work.centidays {
+                100 => "1 day".to_owned(),
+                centidays => format!("{} days", f64::from(centidays) / 100.0),
+            },
             work.turned_over(frames) / 1_000_000,
             match work.huge {
                 0 => String::new(),

@@ -10,7 +10,7 @@ use framewright_lab::report::{
 use framewright_lab::reproduce::{MECHANISMS, MOST_LEFT_PERCENT, Mechanism, Origin, Times};
 
 use super::{finish, report};
-use crate::args::run::JsonArgs;
+use crate::args::run::ReportArgs;
 use crate::failure::{Failure, Outcome};
 use crate::print::{bold, paragraph};
 use crate::{output, progress};
@@ -32,7 +32,7 @@ Exit codes: 0 no gain is left without its costs, 1 a gain is left, 2 bad input."
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PricesArgs {
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) files: ReportArgs,
 }
 
 const NAME: &str = "prices";
@@ -40,7 +40,7 @@ const NAME: &str = "prices";
 /// Runs every mechanism with the costs that its gain depends on, and with these costs set to zero.
 /// The checks pass if almost no gain is left with costs of zero.
 pub(crate) fn prices(args: &PricesArgs) -> Result<Outcome, Failure> {
-    output::check_json(args.json.path.as_deref(), &[])?;
+    output::check_report(&args.files, &[])?;
     let origins = progress::during(NAME, |tell| -> Result<Vec<_>, Failure> {
         let origin = |(nth, mechanism): (u64, &'static Mechanism)| {
             let mut tell = |done, total| tell(nth * total + done, MECHANISMS.len() as u64 * total);
@@ -55,7 +55,7 @@ pub(crate) fn prices(args: &PricesArgs) -> Result<Outcome, Failure> {
     let checks = origins.iter().map(check).collect();
     let measured = Measured { runs, checks, ..Measured::default() };
     let report = report(NAME, machines.join(" "), Some(1), measured);
-    finish(&report, &args.json, &show_prices(&origins, output::style()))
+    finish(&report, &args.files, &show_prices(&origins, output::style()))
 }
 
 /// Times with the costs of the machine, and with the costs that the gain depends on set to zero.

@@ -14,7 +14,7 @@ use super::workload::{PageFaultArgs, Sharing, WorkloadArgs};
 use super::{finish, not_on_qemu, report};
 use crate::args::{
     machine::Qemu,
-    run::{JsonArgs, Settings},
+    run::{ReportArgs, Settings},
 };
 use crate::failure::{Failure, Outcome};
 use crate::print::{self, several};
@@ -45,7 +45,7 @@ pub(crate) struct TlbProofArgs {
     #[command(flatten)]
     pub(crate) settings: Settings,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) files: ReportArgs,
 }
 
 /// Bugs of the kernel's flushes.
@@ -112,7 +112,7 @@ pub(crate) fn tlb_proof(args: &TlbProofArgs) -> Result<Outcome, Failure> {
     let mut words = vec![format!("trials={}", args.trials)];
     words.extend(args.broken.map(|broken| format!("break={}", broken.word())));
     let work = Work { workload: "tlb-proof", boots: vec![(Clock::Time, words)] };
-    on_kernel(&work, &args.machine.0, &args.settings, None, &args.json)
+    on_kernel(&work, &args.machine.0, &args.settings, None, &args.files)
 }
 
 /// `run page-fault --machine qemu:N`.
@@ -144,7 +144,7 @@ pub(crate) fn page_fault(spec: &QemuSpec, args: &PageFaultArgs) -> Result<Outcom
     // its counts are the same on every run.
     let boots = vec![(Clock::Instructions, counted), (Clock::Time, timed)];
     let work = Work { workload: "page-fault", boots };
-    on_kernel(&work, spec, &common.run.settings, args.beside.linux().as_ref(), &common.run.json)
+    on_kernel(&work, spec, &common.run.settings, args.beside.linux().as_ref(), &common.run.files)
 }
 
 /// Refuses options of workloads that have no effect on a kernel.
@@ -154,7 +154,7 @@ fn refuse_workload_options(args: &WorkloadArgs) -> Result<(), Failure> {
         ("--lists", args.lists.is_some()),
         ("--window", args.window.is_some()),
         ("--warm-up", args.warm_up.is_some()),
-        ("--svg", args.svg.is_some()),
+        ("--picture", args.picture.is_some()),
         ("--seed", args.run.seed.is_some()),
         ("--seeds", args.run.seeds > 1),
     ])
@@ -165,7 +165,7 @@ pub(crate) fn kbuild(spec: &QemuSpec, args: &WorkloadArgs) -> Result<Outcome, Fa
     refuse_workload_options(args)?;
     let words = if args.run.quick { vec!["compilers=3".to_owned()] } else { Vec::new() };
     let work = Work { workload: "kbuild", boots: vec![(Clock::Time, words)] };
-    on_kernel(&work, spec, &args.run.settings, None, &args.run.json)
+    on_kernel(&work, spec, &args.run.settings, None, &args.run.files)
 }
 
 /// `run high-alloc --machine qemu:N`.
@@ -182,7 +182,7 @@ pub(crate) fn high_alloc(spec: &QemuSpec, args: &HighAllocArgs) -> Result<Outcom
         words.push("steps=4".to_owned());
     }
     let work = Work { workload: "high-alloc", boots: vec![(Clock::Time, words)] };
-    on_kernel(&work, spec, &args.run.settings, None, &args.run.json)
+    on_kernel(&work, spec, &args.run.settings, None, &args.run.files)
 }
 
 /// `run mmap-read --machine qemu:N`.
@@ -193,7 +193,7 @@ pub(crate) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome,
         ("--times", args.times != MmapReadArgs::TIMES),
         ("--disks", args.disks > 0),
         ("--quick", common.run.quick),
-        ("--svg", common.svg.is_some()),
+        ("--picture", common.picture.is_some()),
         ("--seed", common.run.seed.is_some()),
         ("--seeds", common.run.seeds > 1),
     ])?;
@@ -213,13 +213,13 @@ pub(crate) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome,
         words.extend([format!("pages={}", spec.mib * 256 * 3 / 2), "store-every=0".to_owned()]);
     }
     let work = Work { workload: "mmap-read", boots: vec![(Clock::Time, words)] };
-    on_kernel(&work, spec, &common.run.settings, linux.as_ref(), &common.run.json)
+    on_kernel(&work, spec, &common.run.settings, linux.as_ref(), &common.run.files)
 }
 
 /// `run alloc-micro --machine qemu:N`.
-pub(crate) fn alloc_micro(spec: &QemuSpec, json: &JsonArgs) -> Result<Outcome, Failure> {
+pub(crate) fn alloc_micro(spec: &QemuSpec, files: &ReportArgs) -> Result<Outcome, Failure> {
     let work = Work { workload: "alloc-micro", boots: vec![(Clock::Instructions, Vec::new())] };
-    on_kernel(&work, spec, &Settings::default(), None, json)
+    on_kernel(&work, spec, &Settings::default(), None, files)
 }
 
 fn on_kernel(
@@ -227,9 +227,9 @@ fn on_kernel(
     spec: &QemuSpec,
     settings: &Settings,
     linux: Option<&BesideLinux>,
-    json: &JsonArgs,
+    files: &ReportArgs,
 ) -> Result<Outcome, Failure> {
-    output::check_json(json.path.as_deref(), &[])?;
+    output::check_report(files, &[])?;
     let sides = settings.sides();
     let mut measured =
         progress::during(work.workload, |tell| qemu::run(spec, work, &sides, linux, tell))?;
@@ -243,5 +243,5 @@ fn on_kernel(
     let note = "counts are exact; times under emulation do not carry over to hardware";
     let head = [("machine", machine), ("note", note.to_owned())].into_iter();
     let head = print::head(head.chain(print::notes(&report.notes)));
-    finish(&report, json, &(head + &print::body(&report, output::style())))
+    finish(&report, files, &(head + &print::body(&report, output::style())))
 }

@@ -11,7 +11,7 @@ use framewright_lab::reproduce::{EXPERIMENTS, Experiment, Plan, Results, judge, 
 use indexmap::{IndexMap, IndexSet};
 
 use super::{finish, report};
-use crate::args::run::JsonArgs;
+use crate::args::run::ReportArgs;
 use crate::failure::{Failure, Outcome};
 use crate::print::{bold, paragraph};
 use crate::{output, progress};
@@ -56,7 +56,7 @@ pub(crate) struct ReproduceArgs {
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) files: ReportArgs,
 }
 
 impl ReproduceArgs {
@@ -83,14 +83,14 @@ fn names() -> PossibleValuesParser {
 /// Runs the experiments and judges their rows. The outcome says whether all judged rows agree.
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     let (experiments, plan) = (args.experiments(), args.plan());
-    output::check_json(args.json.path.as_deref(), &[])?;
+    output::check_report(&args.files, &[])?;
     let mut results = Vec::new();
     for experiment in &experiments {
         results.push(run(experiment, &plan)?);
     }
     let report = report_of(&experiments, &plan, &results);
     let text = show(&experiments, &results, &report.verdict, output::style());
-    finish(&report, &args.json, &text)
+    finish(&report, &args.files, &text)
 }
 
 fn run(experiment: &Experiment, plan: &Plan) -> Result<Results, Failure> {

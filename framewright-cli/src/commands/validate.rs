@@ -10,7 +10,7 @@ use framewright_lab::{
 use framewright_sim::machine::Spec;
 
 use super::{finish, report, reproduce::quantity};
-use crate::args::run::JsonArgs;
+use crate::args::run::ReportArgs;
 use crate::failure::{Failure, Outcome};
 use crate::print::{bold, paragraph};
 use crate::{output, progress};
@@ -41,13 +41,13 @@ pub(crate) struct ValidateArgs {
     #[arg(long)]
     pub(crate) quick: bool,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) files: ReportArgs,
 }
 
 /// Validates a machine. The outcome says whether all judged rows agree.
 pub(crate) fn validate(args: &ValidateArgs) -> Result<Outcome, Failure> {
     let path = args.machine.as_path();
-    output::check_json(args.json.path.as_deref(), &[path])?;
+    output::check_report(&args.files, &[path])?;
     let spec = Spec::from_file(path).map_err(|error| {
         let path = path.display();
         Failure::BadInput(format!("{error}; `framewright machines measure -o {path}` writes it"))
@@ -59,7 +59,7 @@ pub(crate) fn validate(args: &ValidateArgs) -> Result<Outcome, Failure> {
     let verdict = validated.verdict();
     let report = report("validate", machine, Some(1), validated.measured());
     let report = Report { notes, verdict, ..report };
-    finish(&report, &args.json, &show(&report, &validated, output::style()))
+    finish(&report, &args.files, &show(&report, &validated, output::style()))
 }
 
 /// A table per kind of work, the reasons why rows are not judged, and the verdict.

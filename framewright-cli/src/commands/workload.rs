@@ -50,7 +50,7 @@ pub(crate) const PAGE_FAULT_EXAMPLES: &str = with_examples!(
       Two threads allocate, touch and free 128 MiB each, repeatedly.
   framewright run page-fault --machine skx-2s-112 --lists 31/186 --free-order random
       112 simulated CPUs, both designs with the list sizes of 2018.
-  framewright run page-fault --machine uniform:1..512 --svg scaling.svg
+  framewright run page-fault --machine uniform:1..512 --picture scaling.svg
       The same on 1, 2, 4, ... 512 CPUs, as series.
   framewright run page-fault --machine qemu:4 --sharing shared
       A kernel on an emulated machine: page tables, faults and interrupts of (emulated) hardware.
@@ -117,8 +117,8 @@ pub(crate) struct WorkloadArgs {
     #[arg(long, value_name = "TIME", value_parser = values::warm_up)]
     pub(crate) warm_up: Option<u64>,
     /// Machines of many sizes (uniform:A..B): draw throughput and waiting into this file, as SVG
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
+    #[arg(long, alias = "svg", value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
@@ -235,10 +235,11 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
         Machines::One(machine) => machine.file(),
         Machines::Uniform(_) => None,
     };
-    output::check_outputs(args.run.json.path.as_deref(), ("--svg", args.svg.as_deref()), machine)?;
-    if args.svg.is_some() && !matches!(args.machine, Machines::Uniform(_)) {
+    let picture = ("--picture", args.picture.as_deref());
+    output::check_outputs(&args.run.files, picture, machine.as_slice())?;
+    if args.picture.is_some() && !matches!(args.machine, Machines::Uniform(_)) {
         return Err(Failure::bad_input(
-            "--svg draws series: give it machines of many sizes, as in --machine uniform:1..512",
+            "--picture draws series: give it machines of many sizes, as in --machine uniform:1..512",
         ));
     }
     if let Machines::One(machine) = &args.machine {
@@ -276,7 +277,7 @@ fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome
     let (machine, rounds) = (&report.machine, print::medians(&report));
     let machine = format!("{machine} of {} MiB; {rounds}", mib(frames));
     let head = print::head([("machine", machine)].into_iter().chain(print::notes(&notes)));
-    finish(&report, &args.run.json, &(head + &print::body(&report, output::style())))
+    finish(&report, &args.run.files, &(head + &print::body(&report, output::style())))
 }
 
 /// Runs both designs on one simulated machine.
@@ -293,9 +294,10 @@ fn simulated(work: &Workload, spec: &Spec, args: &WorkloadArgs) -> Result<Outcom
     let measured = measured.map_err(|error| about_memory(error, args.memory))?;
     let seed = Some(args.run.first_seed());
     let report = report(work.name(), spec.name().to_owned(), seed, measured);
+    let report = report.over_seeds(args.run.seeds);
     let frames = frames.unwrap_or_else(|| spec.frames());
     let head = print::head(print::simulated(spec, frames, &time(&report, plan)));
-    finish(&report, &args.run.json, &(head + &print::body(&report, output::style())))
+    finish(&report, &args.run.files, &(head + &print::body(&report, output::style())))
 }
 
 /// Runs both designs on machines of many sizes.
@@ -316,9 +318,10 @@ fn scaled(work: &Workload, cpus: &[u16], args: &WorkloadArgs) -> Result<Outcome,
     let sizes: Vec<String> = cpus.iter().map(u16::to_string).collect();
     let machine = format!("uniform:{}", sizes.join(","));
     let report = report(work.name(), machine, Some(args.run.first_seed()), measured);
+    let report = report.over_seeds(args.run.seeds);
     let draw = || scaling::plot(&report.runs, work.name(), &report.command.join(" ")).svg();
-    output::save_text(args.svg.as_deref(), draw)?;
-    finish(&report, &args.run.json, &show_scaled(&report, &scaling, output::style()))
+    output::save_text(args.picture.as_deref(), draw)?;
+    finish(&report, &args.run.files, &show_scaled(&report, &scaling, output::style()))
 }
 
 /// The library with each side's settings, then the classic design with the settings that it has.

@@ -41,7 +41,7 @@ fn a_server_has_figures_over_time() {
     let folder = tempfile::tempdir().unwrap();
     let svg = folder.path().join("hours.svg");
     let (text, report, _) =
-        report_of(&["run", "cdn", "--days", "0.05", "--svg", svg.to_str().unwrap()]);
+        report_of(&["run", "cdn", "--days", "0.05", "--picture", svg.to_str().unwrap()]);
     assert!(text.contains("one mapping of 4 times the memory, 8 threads per CPU"), "{text}");
     assert!(text.contains("over time"), "{text}");
     let hours = report["runs"][0]["series"]["pages_per_s"].as_array().unwrap();
@@ -55,7 +55,7 @@ fn pictures_name_the_workload_and_the_settings() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("read.svg");
     let sides = ["--set", "tlb.batching=off", "--vs", "tlb.batching=lazy", "--times", "2"];
-    report_of(&[&["run", "mmap-read", "--svg", path.to_str().unwrap()], &sides[..]].concat());
+    report_of(&[&["run", "mmap-read", "--picture", path.to_str().unwrap()], &sides[..]].concat());
     let svg = fs::read_to_string(path).unwrap();
     for text in ["read so far, in multiples of memory", "tlb.batching=off", "tlb.batching=lazy"] {
         assert!(svg.contains(text), "{text} is missing in {svg}");
@@ -139,8 +139,8 @@ fn impossible_runs_are_refused() {
         (&["run", "mmap-read", "--machine", "host", "--disks", "3"], "--disks is for simulated"),
         (&["run", "mmap-read", "--machine", "host:1", "--seed", "7"], "--seed is for simulated"),
         (
-            &["run", "mmap-read", "--machine", "host:1", "--seeds", "2", "--svg", "x.svg"],
-            "--seeds and --svg are for simulated machines; leave them out",
+            &["run", "mmap-read", "--machine", "host:1", "--seeds", "2", "--picture", "x.svg"],
+            "--seeds and --picture are for simulated machines; leave them out",
         ),
         (&["run", "mmap-read", "--machine", "host:8", "--memory", "16MiB"], "--memory 144MiB"),
         (&["run", "mmap-read", "--readers", "people"], "processes, threads"),

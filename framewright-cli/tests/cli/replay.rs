@@ -1,5 +1,6 @@
 //! `framewright replay`.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,8 +43,26 @@ fn report(args: &[&str]) -> Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
+/// The figures of a run by name: those of a CPU, zone or order are in objects of their own.
+fn figures(run: &Value) -> BTreeMap<String, Value> {
+    fn flatten(name: &str, value: &Value, figures: &mut BTreeMap<String, Value>) {
+        let parts = value.as_object().unwrap();
+        if parts.contains_key("median") {
+            figures.insert(name.to_owned(), value.clone());
+            return;
+        }
+        for (part, value) in parts {
+            let name = if name.is_empty() { part.clone() } else { format!("{name}_{part}") };
+            flatten(&name, value, figures);
+        }
+    }
+    let mut figures = BTreeMap::new();
+    flatten("", &run["metrics"], &mut figures);
+    figures
+}
+
 fn metric(run: &Value, name: &str) -> f64 {
-    run["metrics"][name]["median"].as_f64().unwrap_or_else(|| panic!("no {name} in {run}"))
+    figures(run)[name]["median"].as_f64().unwrap_or_else(|| panic!("no {name} in {run}"))
 }
 
 #[test]
@@ -112,24 +131,24 @@ fn blocks_of_order_9_over_time_are_printed_and_drawn_with_a_line_for_each_alloca
     let svg = folder.path().join("replay.svg");
     let (svg, recording) = (svg.to_str().unwrap(), shipped());
     let sides = ["--vs", "pcp.batch=31", "--beside", "list-buddy"];
-    let text = stdout_of(&[&["replay", &recording, "--svg", svg][..], &sides].concat());
+    let text = stdout_of(&[&["replay", &recording, "--picture", svg][..], &sides].concat());
     let series: Vec<&str> =
         text.lines().skip_while(|line| *line != "order9_allocatable").skip(1).take(3).collect();
     let drawn = fs::read_to_string(svg).unwrap();
     assert!(drawn.contains("blocks of order 9 that can be allocated"), "{drawn}");
     for (line, [label, drawn_label]) in series.iter().zip([
-        ["base", "pcp.batch=auto"],
-        ["vs", "pcp.batch=31"],
+        ["base", "base: pcp.batch=auto"],
+        ["vs", "vs: pcp.batch=31"],
         ["list-buddy", "list-buddy"],
     ]) {
         assert!(line.starts_with(&format!("  {label} ")) && line.contains("min "), "{text}");
         assert!(drawn.lines().any(|line| line.trim() == drawn_label), "{drawn_label}: {drawn}");
     }
-    framewright(&["replay", &recording, "--svg", "x", "--json", "x"])
+    framewright(&["replay", &recording, "--picture", "x", "--json", "x"])
         .assert()
         .code(2)
-        .stderr(predicate::str::contains("--json and --svg both name 'x'"));
-    framewright(&["replay", &recording, "--svg", &recording]).assert().code(2).stdout("");
+        .stderr(predicate::str::contains("--json and --picture both name 'x'"));
+    framewright(&["replay", &recording, "--picture", &recording]).assert().code(2).stdout("");
 }
 
 #[test]
@@ -153,23 +172,30 @@ fn the_report_has_the_documented_shape() {
     assert!(report["published"].as_array().is_some_and(Vec::is_empty));
     for run in report["runs"].as_array().unwrap() {
         assert!(run["label"].is_string() && run["settings"].is_object(), "{run}");
-        for (name, metric) in run["metrics"].as_object().unwrap() {
+        for (name, metric) in figures(run) {
             let number = |field| metric[field].as_f64();
             assert!(number("min") <= number("median") && number("median") <= number("max"));
             assert!(metric["n"].as_u64() >= Some(1) && metric["unit"].is_string(), "{name}");
             let better = [Value::Null, "lower".into(), "higher".into()];
             assert!(better.contains(&metric["better"]), "{name}");
         }
-        for points in run["series"].as_object().unwrap().values() {
-            let points = points.as_array().unwrap();
+        let series = run["series"].as_object().unwrap().values();
+        for points in series.filter_map(Value::as_array) {
             assert!(points.iter().all(|point| point[0].is_number() && point[1].is_number()));
         }
     }
     let ours = &report["runs"][0];
     assert_eq!(ours["settings"]["pcp.batch"], "31");
-    for series in ["largest_free_order", "order9_allocatable", "unusable_free_index_order9"] {
-        assert!(ours["series"][series].as_array().unwrap().len() > 10, "{series}");
+    for series in [
+        &ours["series"]["largest_free_order"],
+        &ours["series"]["order9_allocatable"],
+        &ours["series"]["unusable_free_index"]["order9"],
+    ] {
+        assert!(series.as_array().unwrap().len() > 10, "{series}");
     }
+    let kernel = &report["runs"].as_array().unwrap().last().unwrap()["metrics"];
+    assert_eq!(kernel["cpu0"]["refills"]["unit"], "count");
+    assert_eq!(kernel["node0"]["normal"]["free_blocks_start"]["order3"]["unit"], "count");
 }
 
 #[test]

@@ -66,7 +66,8 @@ fn machines_of_many_sizes_make_series_and_a_picture() {
     let folder = tempfile::tempdir().unwrap();
     let svg = folder.path().join("scaling.svg");
     let machine = ["run", "page-fault", "--machine", "uniform:1..4"];
-    let (text, report, _) = report_of(&[&machine[..], &["--svg", svg.to_str().unwrap()]].concat());
+    let (text, report, _) =
+        report_of(&[&machine[..], &["--picture", svg.to_str().unwrap()]].concat());
     assert!(text.contains("zone_lock_wait_pct"), "{text}");
     let points = report["runs"][1]["series"]["pages_per_s"].as_array().unwrap();
     let cpus: Vec<_> = points.iter().map(|point| point[0].as_u64().unwrap()).collect();
@@ -84,7 +85,7 @@ fn outputs_do_not_overwrite_the_machine_file() {
     for (workload, option) in [
         ("page-fault", "--json"),
         ("mmap-read", "--json"),
-        ("mmap-read", "--svg"),
+        ("mmap-read", "--picture"),
         ("replace", "--picture"),
     ] {
         framewright(&["run", workload, "--quick", "--machine", path, option, path])
@@ -158,7 +159,7 @@ fn options_that_do_not_fit_the_machine_are_refused() {
             &["--machine", "host:1", "--window", "5ms", "--warm-up", "1ms"],
             "--window and --warm-up are for simulated machines; leave them out",
         ),
-        (&["--machine", "uniform:2", "--svg", "x.svg"], "--machine uniform:1..512"),
+        (&["--machine", "uniform:2", "--picture", "x.svg"], "--machine uniform:1..512"),
         (&["--machine", "uniform:1..4", "--memory", "4GiB"], "512 MiB for every CPU"),
         (&["--machine", "uniform:4", "--memory", "64MiB"], "choose at least"),
         (&["--machine", "uniform:4", "--window", "soon"], "--window"),
@@ -166,8 +167,8 @@ fn options_that_do_not_fit_the_machine_are_refused() {
         (&["--machine", "uniform:4", "--window", "1000000h"], "the maximum is 10m"),
         (&["--machine", "uniform:4", "--warm-up", "11m"], "'11m' for '--warm-up <TIME>'"),
         (&["--machine", "uniform:1", "--memory", "100TiB"], "--memory 100TiB"),
-        (&["--machine", "uniform:1..4", "--json", "x", "--svg", "x"], "both name 'x'"),
-        (&["--machine", "uniform:1..4", "--json", "./x", "--svg", "x"], "both name"),
+        (&["--machine", "uniform:1..4", "--json", "x", "--picture", "x"], "both name 'x'"),
+        (&["--machine", "uniform:1..4", "--json", "./x", "--picture", "x"], "both name"),
         (&["--machine", "uniform:4..2"], "smaller ones first"),
     ] {
         framewright(&[&["run", "page-fault"], options].concat())

@@ -9,7 +9,7 @@ use super::{
     subject::Subject,
 };
 use crate::Error;
-use crate::report::{Point, Unit, compare::Figure};
+use crate::report::{Point, Unit, figure::Figure};
 
 /// A figure: a quantile of the latency of allocations or frees.
 macro_rules! latency {

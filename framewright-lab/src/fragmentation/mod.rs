@@ -47,7 +47,7 @@ use crate::{
     plot::{Axis, Panel, Plot},
     report::{
         Check, Point, Run,
-        compare::{Figure, metrics},
+        figure::{Figure, metrics},
     },
 };
 

@@ -15,7 +15,7 @@ use std::{
 };
 
 use super::{cpu::Calls, subject::Locks};
-use crate::report::{Point, compare::ratio};
+use crate::report::{Point, figure::ratio};
 
 /// The result of one run of one allocator.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use super::{kernel::Kernel, picture::Snapshot, world::World};
 use crate::{
     report::{
         Run, Unit,
-        compare::{Figure, Over, counters},
+        figure::{Figure, Over, counters},
     },
     workloads::{EXPIRED, Side},
 };

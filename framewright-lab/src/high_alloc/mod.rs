@@ -146,8 +146,12 @@ pub struct HighAlloc {
 
 /// The label of a side: its name and its settings.
 fn label(side: &Side) -> String {
-    let settings = side.settings.iter().map(|(key, value)| format!(", {key}={value}"));
-    std::iter::once(side.label.clone()).chain(settings).collect()
+    let settings: Vec<String> =
+        side.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    match settings.is_empty() {
+        true => side.label.clone(),
+        false => format!("{}: {}", side.label, settings.join(", ")),
+    }
 }
 
 /// Unknown without the host machine.

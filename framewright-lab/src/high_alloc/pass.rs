@@ -62,15 +62,22 @@ pub(super) fn pass<'k, 'm, W: World>(
     let mut kept: Vec<Block<'m>> = Vec::new();
     let mut latencies = Vec::new();
     let moments = attempts.div_ceil(MOMENTS);
-    let look = |attempt: u64, seen: &mut Vec<Snapshot>| {
-        let nanos = kernel.world.elapsed(begun);
-        seen.extend(watched.map(|pass| Snapshot::of(kernel, pass, attempt, nanos)));
+    let mut due = false;
+    // A snapshot that is impossible now is taken before a later request: waiting would change the run.
+    let mut look = |attempt: u64, seen: &mut Vec<Snapshot>| {
+        let Some(pass) = watched else { return };
+        due |= attempt.is_multiple_of(moments) || attempt == attempts;
+        if due {
+            let nanos = kernel.world.elapsed(begun);
+            let snapshot = || Snapshot::of(kernel, pass, attempt, nanos);
+            let snapshot = kernel.world.observe(snapshot);
+            due = snapshot.is_none();
+            seen.extend(snapshot);
+        }
     };
     for attempt in 0..attempts {
         reach(attempt, attempts);
-        if attempt.is_multiple_of(moments) {
-            look(attempt, seen);
-        }
+        look(attempt, seen);
         let asked = on.cpu.now();
         kernel.asking.set(true);
         let (block, latency) = alloc(on, flags);

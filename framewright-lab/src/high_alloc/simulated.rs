@@ -87,6 +87,10 @@ impl<'w> World for SimulatedWorld<'w, '_> {
         process.space().add_flush(cpu, page, mapping, None, batch);
     }
 
+    fn observe<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
+        self.machine.observe(look)
+    }
+
     fn wait_for_work(&self, cpu: Cpu<'w>, time: u64) {
         cpu.wait_on_until(&self.idle, time);
     }

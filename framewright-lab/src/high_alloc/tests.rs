@@ -39,6 +39,20 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
+fn a_picture_does_not_change_the_run() {
+    for method in [CompactMethod::Index, CompactMethod::Scan] {
+        let run = |watched: bool| {
+            let work = HighAlloc { watched, ..work(Flags::Thp) };
+            let mut outcome = work.run_once(&side(method), 1).unwrap();
+            (std::mem::take(&mut outcome.seen), outcome)
+        };
+        let ((unseen, plain), (seen, watched)) = (run(false), run(true));
+        assert_eq!(plain, watched, "{method:?}");
+        assert!(unseen.is_empty() && seen.len() > 3 * 40, "{method:?}: {} snapshots", seen.len());
+    }
+}
+
+#[test]
 fn a_run_can_start_with_a_recorded_state() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings/sockets.before");
     let state = State::open(path.as_ref()).unwrap();

@@ -73,6 +73,12 @@ pub(super) trait World: Sized {
     /// Wakes all pauses.
     fn wake_paused(&self, cpu: Self::Cpu);
 
+    /// Runs `look`, which only reads. On a simulated machine it has no effect on the run, and the result is `None`
+    /// while another CPU changes the library's data.
+    fn observe<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
+        Some(look())
+    }
+
     /// Runs `body` without the lock: other CPUs may run kernel code meanwhile, and the library may
     /// call back.
     fn without_lock<R>(&self, body: impl FnOnce() -> R) -> R {

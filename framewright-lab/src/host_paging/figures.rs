@@ -14,7 +14,7 @@ use crate::{
     record::Shootdowns,
     report::{
         Run, Sides, Unit,
-        compare::{Figure, ratio},
+        figure::{Figure, ratio},
     },
     workloads::Side,
 };

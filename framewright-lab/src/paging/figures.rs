@@ -10,7 +10,7 @@ use crate::{
     plot::{Axis, Panel, Plot},
     report::{
         Point, Run, Unit,
-        compare::{Figure, ratio},
+        figure::{Figure, ratio},
     },
     workloads::{EXPIRED, Side},
 };
@@ -243,7 +243,8 @@ pub fn plot(runs: &[Run], work: &Work, subtitle: &str) -> Plot {
         subtitle: subtitle.to_owned(),
         panels: [
             panel(Axis::linear("pages per second, modelled"), "pages_per_s"),
-            panel(Axis::linear("longest wait for a page, ns, modelled"), "stall_max_ns"),
+            panel(Axis::linear("longest wait for a page, ms, modelled"), "stall_max_ns")
+                .with_y_times(1e-6),
             panel(
                 Axis::linear("unusable free space index, order 3, %"),
                 "unusable_for_order_3_pct",

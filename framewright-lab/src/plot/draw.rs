@@ -46,6 +46,9 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0x00, 0x00, 0x00),
 ];
 
+/// Explains the absence of lines.
+const ONE_POINT: &str = "one point for each line: there is nothing to connect";
+
 type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
 type Chart<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Ticked, Ticked>>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
@@ -152,6 +155,11 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, right: i32) -> Drawn {
     for (index, line) in panel.lines.iter().enumerate() {
         let points: Vec<_> = shown(line, panel).map(|point| frame.position(point)).collect();
         draw_line(&mut chart, index, panel.lines.len() - 1 - index, &points)?;
+    }
+    if panel.lines.iter().any(|line| !line.points.is_empty())
+        && panel.lines.iter().all(|line| line.points.len() <= 1)
+    {
+        area.draw_text(ONE_POINT, &text(area, 13.0, FAINT), (LEFT + 10, TOP + 4))?;
     }
     draw_labels(area, &chart, &frame, panel)
 }

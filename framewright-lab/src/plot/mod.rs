@@ -113,9 +113,18 @@ impl Panel {
         }
         self
     }
+
+    /// This panel with every `y` multiplied by `factor`.
+    #[must_use]
+    pub fn with_y_times(mut self, factor: f64) -> Self {
+        for point in self.lines.iter_mut().flat_map(|line| &mut line.points) {
+            point.1 *= factor;
+        }
+        self
+    }
 }
 
-/// The label of a run: for `base` and `vs`, the settings in which they differ.
+/// The label of a run: its name in the tables; for `base` and `vs`, also the settings in which they differ.
 fn label(run: &Run, runs: &[Run]) -> String {
     let who = |run: &Run| {
         let side = ["base", "vs"].into_iter().find_map(|side| run.label.strip_suffix(side));
@@ -130,7 +139,7 @@ fn label(run: &Run, runs: &[Run]) -> String {
         run.settings.iter().filter(differs).map(|(key, value)| format!("{key}={value}")).collect();
     match settings.is_empty() {
         true => run.label.clone(),
-        false => format!("{own} {}", settings.join(", ")).trim_start().to_owned(),
+        false => format!("{}: {}", run.label, settings.join(", ")),
     }
 }
 

@@ -93,7 +93,7 @@ fn lines_are_labelled_by_their_differences() {
     };
     let sides = [("base", "off"), ("vs", "lazy")]
         .map(|(label, batching)| run(label, &[("tlb.batching", batching), ("pcp.batch", "31")]));
-    assert_eq!(labels(&sides), ["tlb.batching=off", "tlb.batching=lazy"]);
+    assert_eq!(labels(&sides), ["base: tlb.batching=off", "vs: tlb.batching=lazy"]);
     let designs = [
         run("framewright base", &[("pcp.batch", "31")]),
         run("framewright vs", &[("pcp.batch", "63")]),
@@ -101,14 +101,27 @@ fn lines_are_labelled_by_their_differences() {
         run("list-buddy vs", &[("lists", "31/186")]),
     ];
     let expected = [
-        "framewright pcp.batch=31",
-        "framewright pcp.batch=63",
+        "framewright base: pcp.batch=31",
+        "framewright vs: pcp.batch=63",
         "list-buddy base",
         "list-buddy vs",
     ];
     assert_eq!(labels(&designs), expected);
     assert_eq!(labels(&[run("framewright", &[("pcp.batch", "31")])]), ["framewright"]);
     assert_eq!(panel(&sides).with_x_times(0.25).lines[0].points, [Point(0.5, 1.0)]);
+    assert_eq!(panel(&sides).with_y_times(2.0).lines[0].points, [Point(2.0, 2.0)]);
+}
+
+#[test]
+fn a_picture_of_one_point_says_so() {
+    let drawn = |points: &[(f64, f64)]| {
+        let lines = vec![line("a", points), line("b", &points[..1])];
+        let panel = Panel { x: Axis::doubling("CPUs"), y: Axis::linear("y"), lines };
+        Plot { title: String::new(), subtitle: String::new(), panels: vec![panel] }.svg()
+    };
+    let words = "one point for each line";
+    assert!(drawn(&[(4.0, 1.0)]).contains(words));
+    assert!(!drawn(&[(4.0, 1.0), (8.0, 2.0)]).contains(words));
 }
 
 /// The edge of a line below another is visible.

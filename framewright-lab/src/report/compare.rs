@@ -6,18 +6,16 @@
 //! ```
 //!
 //! The first run is the baseline. A percentage is a *gain*: positive is better, even if lower
-//! figures are better. Beyond 1000 % the ratio is shown: `-21.75x` is 21.75 times worse.
-
-use indexmap::IndexMap;
+//! figures are better. Beyond 1000 % the ratio is shown: `-21.75x` is 21.75 times worse. If the baseline is zero, the
+//! difference is shown: `+1576`.
 
 use super::{
     Better, Metric, Run, Unit,
-    table::{Style, Table, Tone, decimal, scaled_nanos},
+    table::{BYTES, COUNTS, Style, Table, Tone, decimal, scaled, scaled_nanos},
 };
 
 /// Explains the percentages; shown with every comparison.
-pub const HEADER_NOTE: &str =
-    "(percent: gain over the first column, positive is better; from 1000 % on: ratio)";
+pub const HEADER_NOTE: &str = "(percent: gain over the first column, positive is better; from 1000 % on: ratio; over zero: difference)";
 
 /// Smaller differences are shown without colour.
 const COLOURED_PERCENT: f64 = 1.0;
@@ -81,15 +79,18 @@ impl<'r> Comparison<'r> {
         table.row(cells);
     }
 
-    /// The name of a figure in tables. The unit of times is in the cells, because it is scaled
-    /// there.
+    /// The name of a figure in tables.
     fn label<'n>(&self, name: &'n str) -> &'n str {
         let metric = self.judged.iter().chain(&self.beside).find_map(|run| run.metrics.get(name));
-        match metric {
-            Some(metric) if metric.unit == Unit::Nanos => name.strip_suffix("_ns").unwrap_or(name),
-            _ => name,
-        }
+        metric.map_or(name, |metric| label(name, metric))
     }
+}
+
+/// The name of a figure in tables. The unit of times is in the cells, because it is scaled there.
+pub(super) fn label<'n>(name: &'n str, metric: &Metric) -> &'n str {
+    const SUFFIXES: [&str; 3] = ["_ns", "_ms", "_s"];
+    let stripped = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix));
+    stripped.filter(|_| nanos(metric).is_some()).unwrap_or(name)
 }
 
 /// The gain of `new` over `base` in percent: positive is better. `None` if only the baseline is
@@ -108,12 +109,32 @@ pub fn gain_percent(new: f64, base: f64, better: Better) -> Option<f64> {
     })
 }
 
-fn value(metric: &Metric) -> String {
-    if metric.unit == Unit::Nanos {
-        return scaled_nanos(metric.median);
+pub(super) fn value(metric: &Metric) -> String {
+    if let Some(nanos) = nanos(metric) {
+        return scaled_nanos(nanos);
     }
-    let sign = if metric.unit == Unit::Percent { "%" } else { "" };
-    format!("{}{sign}", decimal(metric.median, decimals(metric)))
+    let with_unit = |units| {
+        let (value, unit) = scaled(metric.median, units);
+        format!("{value} {unit}").trim_end().to_owned()
+    };
+    match metric.unit {
+        Unit::PerSecond => with_unit(&COUNTS),
+        Unit::Bytes => with_unit(&BYTES),
+        Unit::BytesPerSecond => format!("{}/s", with_unit(&BYTES)),
+        Unit::Percent => format!("{}%", decimal(metric.median, 2)),
+        _ => decimal(metric.median, decimals(metric)),
+    }
+}
+
+/// A time in nanoseconds; `None` for other units.
+fn nanos(metric: &Metric) -> Option<f64> {
+    let factor = match metric.unit {
+        Unit::Nanos => 1.0,
+        Unit::Millis => 1e6,
+        Unit::Seconds => 1e9,
+        _ => return None,
+    };
+    Some(metric.median * factor)
 }
 
 fn decimals(metric: &Metric) -> usize {
@@ -133,13 +154,41 @@ fn judged(metric: &Metric, base: &Metric) -> (String, Tone) {
         Some(gain) if gain == 0.0 || !is_shown_as_zero(base) => {
             (format!("{value} ({:>8})", gain_text(metric, base, gain)), tone(gain))
         }
-        _ => (format!("{value} (     n/a)"), Tone::Plain),
+        gain => (
+            format!("{value} ({:>8})", difference(metric, base)),
+            gain.map_or_else(|| tone_of_difference(metric, base, better), tone),
+        ),
+    }
+}
+
+/// The difference of `metric` and `base`, with a sign: a gain over zero is no number. Differences of percentages are
+/// percentage points.
+fn difference(metric: &Metric, base: &Metric) -> String {
+    let difference = Metric::once(metric.median - base.median, metric.unit, None);
+    let text = value(&difference);
+    let text = if metric.unit == Unit::Percent { text.replace('%', " pp") } else { text };
+    if text.starts_with('-') { text } else { format!("+{text}") }
+}
+
+/// The tone of a figure whose baseline is zero.
+fn tone_of_difference(metric: &Metric, base: &Metric, better: Better) -> Tone {
+    match (metric.median > base.median) == (better == Better::Higher) {
+        _ if is_shown_as_zero(metric) => Tone::Plain,
+        true => Tone::Good,
+        false => Tone::Bad,
     }
 }
 
 /// Whether the digits of `metric` in a table are all zero. A gain over such a figure is noise.
 fn is_shown_as_zero(metric: &Metric) -> bool {
-    metric.median.abs() * 10_f64.powi(decimals(metric) as i32) < 0.5
+    const SCALED: f64 = 0.005;
+    match (nanos(metric), metric.unit) {
+        (Some(nanos), _) => nanos.abs() < SCALED,
+        (None, Unit::PerSecond | Unit::Bytes | Unit::BytesPerSecond) => {
+            metric.median.abs() < SCALED
+        }
+        (None, _) => metric.median.abs() * 10_f64.powi(decimals(metric) as i32) < 0.5,
+    }
 }
 
 /// `gain` in percent, or, if that is a large number, the ratio of `metric` and `base`, negative if
@@ -165,120 +214,6 @@ fn tone(gain: f64) -> Tone {
     } else {
         Tone::Plain
     }
-}
-
-/// A metric, and its computation from an outcome of type `O`; `None` if it is undefined.
-pub(crate) struct Figure<O> {
-    pub(crate) name: &'static str,
-    pub(crate) unit: Unit,
-    pub(crate) better: Option<Better>,
-    pub(crate) over: Over,
-    pub(crate) of: fn(&O) -> Option<f64>,
-}
-
-/// The way to compute the figure of several outcomes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Over {
-    /// The median of all, if all outcomes have the figure.
-    Median,
-    /// The mean of the outcomes that have it.
-    Mean,
-    /// The minimum of these.
-    Least,
-    /// The maximum of these.
-    Greatest,
-}
-
-impl Over {
-    fn of(self, values: &[f64]) -> Option<f64> {
-        let values = values.iter().copied();
-        match self {
-            Self::Median => None,
-            Self::Mean => {
-                let count = values.len() as f64;
-                (count > 0.0).then(|| values.sum::<f64>() / count)
-            }
-            Self::Least => values.min_by(f64::total_cmp),
-            Self::Greatest => values.max_by(f64::total_cmp),
-        }
-    }
-}
-
-impl<O> Figure<O> {
-    /// A figure of which more is better.
-    pub(crate) const fn higher(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
-        Self { name, unit, better: Some(Better::Higher), over: Over::Median, of }
-    }
-
-    /// A figure of which less is better.
-    pub(crate) const fn lower(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
-        Self { name, unit, better: Some(Better::Lower), over: Over::Median, of }
-    }
-
-    /// A figure without a better direction.
-    pub(crate) const fn known(name: &'static str, unit: Unit, of: fn(&O) -> Option<f64>) -> Self {
-        Self { name, unit, better: None, over: Over::Median, of }
-    }
-
-    /// This figure, with another way to combine several outcomes.
-    pub(crate) const fn over(mut self, over: Over) -> Self {
-        self.over = over;
-        self
-    }
-
-    /// Its value for each outcome, if all have one.
-    pub(crate) fn values(&self, outcomes: &[O]) -> Option<Vec<f64>> {
-        outcomes.iter().map(self.of).collect()
-    }
-}
-
-/// The figures that outcomes have, in order.
-pub(crate) fn metrics<O>(figures: &[Figure<O>], outcomes: &[O]) -> IndexMap<String, Metric> {
-    let metric = |figure: &Figure<O>| {
-        let Figure { unit, better, over, of, .. } = *figure;
-        let metric = if over == Over::Median {
-            Metric::of_rounds(&figure.values(outcomes)?, unit, better)?
-        } else {
-            let values: Vec<f64> = outcomes.iter().filter_map(of).collect();
-            Metric::once(over.of(&values)?, unit, better)
-        };
-        Some((figure.name.to_owned(), metric))
-    };
-    figures.iter().filter_map(metric).collect()
-}
-
-/// A set of counters. The difference of two readings has the counts of the interval between them.
-/// Sums add the counters of several CPUs.
-macro_rules! counters {
-    ($(#[$about:meta])* $vis:vis struct $set:ident; $($(#[$doc:meta])* $name:ident,)*) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-        $vis struct $set {
-            $($(#[$doc])* pub(crate) $name: u64,)*
-        }
-
-        impl std::ops::Add for $set {
-            type Output = Self;
-
-            fn add(self, other: Self) -> Self {
-                Self { $($name: self.$name + other.$name,)* }
-            }
-        }
-
-        impl std::ops::Sub for $set {
-            type Output = Self;
-
-            fn sub(self, before: Self) -> Self {
-                Self { $($name: self.$name - before.$name,)* }
-            }
-        }
-    };
-}
-pub(crate) use counters;
-
-/// The ratio of a part to a whole; 0 if the whole is 0.
-pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
-    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 #[cfg(test)]
@@ -313,6 +248,13 @@ mod tests {
         assert_eq!(counts, ["7", "7.50", "4144"]);
         let nanos = [7.25, 752.0, 24_093_216.0].map(|it| shown(it, Unit::Nanos));
         assert_eq!(nanos, ["7.25 ns", "752 ns", "24.1 ms"]);
+        assert_eq!(shown(0.000_886, Unit::Seconds), "886 µs");
+        assert_eq!(shown(12.5, Unit::Millis), "12.5 ms");
+        let rates = [45_626_058.0, 401_909.0, 9000.0, 0.5].map(|it| shown(it, Unit::PerSecond));
+        assert_eq!(rates, ["45.6 M", "402 k", "9.00 k", "0.50"]);
+        let bytes = [512.0, 3_145_728.0].map(|it| shown(it, Unit::Bytes));
+        assert_eq!(bytes, ["512 bytes", "3.00 MiB"]);
+        assert_eq!(shown(2048.0, Unit::BytesPerSecond), "2.00 KiB/s");
     }
 
     #[test]
@@ -325,7 +267,9 @@ mod tests {
         assert_eq!(shown(4503.0, 207.0, Unit::Count, Better::Higher), "4503 (  21.75x)");
         assert_eq!(shown(315.0, 69.0, Unit::Count, Better::Lower), "315 (-356.52%)");
         assert_eq!(shown(40.42, 0.17, Unit::Percent, Better::Lower), "40.42% ( -237.8x)");
-        assert_eq!(shown(3.3, 0.002, Unit::Percent, Better::Lower), "3.30% (     n/a)");
+        assert_eq!(shown(3.3, 0.002, Unit::Percent, Better::Lower), "3.30% (+3.30 pp)");
+        assert_eq!(shown(1576.0, 0.0, Unit::Count, Better::Lower), "1576 (   +1576)");
+        assert_eq!(shown(2e6, 0.0, Unit::Nanos, Better::Lower), "2.00 ms (+2.00 ms)");
         assert_eq!(shown(0.0, 0.0, Unit::Percent, Better::Lower), "0.00% (   0.00%)");
     }
 
@@ -358,20 +302,5 @@ mod tests {
         assert_eq!(gain_percent(5.0, 0.0, Better::Lower), None);
         assert_eq!(gain_percent(5.0, 10.0, Better::Lower), Some(50.0));
         assert_eq!(gain_percent(5.0, 10.0, Better::Higher), Some(-50.0));
-    }
-
-    #[test]
-    fn a_figure_that_one_outcome_lacks_is_left_out() {
-        const FIGURES: [Figure<u64>; 2] = [
-            Figure::lower("itself", Unit::Count, |it| Some(*it as f64)),
-            Figure::known("inverse", Unit::Ratio, |it| (*it > 0).then(|| ratio(1, *it))),
-        ];
-        let names = |outcomes: &[u64]| -> Vec<String> {
-            metrics(&FIGURES, outcomes).keys().cloned().collect()
-        };
-        assert_eq!(names(&[1, 2, 4]), ["itself", "inverse"]);
-        assert_eq!(names(&[1, 0, 4]), ["itself"]);
-        assert_eq!(metrics(&FIGURES, &[1, 2, 4])["inverse"].median, 0.5);
-        assert_eq!(ratio(3, 0), 0.0);
     }
 }

@@ -14,7 +14,7 @@ use std::{
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
-use super::Report;
+use super::{Report, document::Document};
 
 /// The kind of file that a path leads to.
 #[derive(Debug)]
@@ -157,7 +157,8 @@ pub fn replaces(path: &Path) -> bool {
 /// The error names the file and the reason. An existing regular file is unchanged.
 pub fn write_json(path: &Path, report: &Report) -> Result<(), ReportError> {
     let fail = |reason: io::Error| ReportError { path: path.to_owned(), reason };
-    let mut text = serde_json::to_vec_pretty(report).map_err(|error| fail(error.into()))?;
+    let mut text =
+        serde_json::to_vec_pretty(&Document::of(report)).map_err(|error| fail(error.into()))?;
     text.push(b'\n');
     write_text(path, &text)
 }
@@ -222,6 +223,7 @@ mod tests {
             workload: "w".into(),
             machine: "m".into(),
             seed: Some(1),
+            seeds: 1,
             runs: Vec::new(),
             published: Vec::new(),
             verdict: Verdict::of(Vec::new()),

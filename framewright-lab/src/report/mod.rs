@@ -7,25 +7,43 @@
 //! | module        | job                                                       |
 //! |---------------|-----------------------------------------------------------|
 //! | `model`       | [`Report`], [`Run`], [`Metric`]: plain data               |
+//! | `nested`      | names of figures as paths in JSON                         |
+//! | `document`    | the JSON document: schema and version of a report         |
+//! | `csv`         | a report as CSV, a row per value                          |
+//! | `stats`       | confidence intervals and p-values                         |
+//! | `seeds`       | their table                                               |
+//! | `unit`        | units, and the better direction                           |
 //! | `published`   | [`Row`]: a published figure, compared with ours           |
 //! | `file`        | writes a report into a file, completely or not at all     |
 //! | `compare`     | runs side by side: `27.50 ( 0.00%)  48.10 ( 74.91%)`      |
+//! | `figure`      | the computation of metrics from outcomes                  |
 //! | `table`       | tables, plain or coloured                                 |
 //!
 //! The output does not depend on the time, the terminal or the environment: the same report gives
 //! the same bytes, and the caller chooses colours.
 
-pub(crate) mod compare;
+mod compare;
+mod csv;
+mod document;
+pub(crate) mod figure;
 mod file;
 mod model;
+mod nested;
 mod published;
+mod seeds;
+mod stats;
 mod table;
+mod unit;
 
 pub use compare::{Comparison, HEADER_NOTE, gain_percent};
+pub use csv::csv;
+pub use document::{SCHEMA, VERSION};
 pub use file::{ReportError, check_destination, replaces, write_json, write_text};
-pub use model::{Better, Check, Measured, Metric, Point, Report, Run, Unit, Verdict, cpu_metric};
+pub use model::{Check, Interval, Measured, Metric, Point, Report, Run, Verdict, cpu_metric};
 pub use published::{
     Agreement, Band, Constant, Judgement, Kernel, Published, Quantity, Reference, Role, Row, Sides,
     change_pct,
 };
+pub use seeds::{SEEDS_NOTE, intervals};
+pub use unit::{Better, Unit};
 pub use table::{Style, Table, Tone, decimal, each_run, scaled, scaled_nanos, sparkline};

@@ -11,6 +11,7 @@ use super::{Better, Metric, Unit};
 
 /// One figure before and after a change: the published values, and ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// Its experiment.
     pub experiment: String,
@@ -45,6 +46,7 @@ pub struct Row {
 
 /// Published values. For some figures only the change was published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Published {
     /// Before the change.
     pub before: Option<f64>,
@@ -60,6 +62,7 @@ pub struct Published {
 
 /// Counts of a running kernel, which do not depend on the speed of the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Kernel {
     /// A kernel without the change.
     pub before: Option<f64>,
@@ -71,6 +74,7 @@ pub struct Kernel {
 
 /// Our figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sides {
     /// The figure with the setting that represents the state before the change.
     pub before: Metric,
@@ -82,6 +86,7 @@ pub struct Sides {
 
 /// The range of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Band {
     /// The minimum.
     #[serde(serialize_with = "short")]
@@ -95,7 +100,8 @@ pub struct Band {
 
 /// A quantity of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Quantity {
     /// The figure before the change.
     Before,
@@ -107,7 +113,8 @@ pub enum Quantity {
 
 /// The reference of a judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Reference {
     /// The published values.
     Published,
@@ -119,6 +126,7 @@ pub enum Reference {
 
 /// The judgement of one quantity of a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Judgement {
     /// The judged quantity.
     pub by: Quantity,
@@ -138,6 +146,7 @@ pub struct Judgement {
 /// The result of a model that predicts the same figure for every machine: the median of the references of the other
 /// machines.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Constant {
     /// The figure.
     #[serde(serialize_with = "short")]
@@ -148,7 +157,8 @@ pub struct Constant {
 
 /// Whether a quantity of a row tests the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     /// No parameter was fitted to the quantity: it is judged.
     Predicted,
@@ -160,7 +170,8 @@ pub enum Role {
 
 /// A judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Agreement {
     /// Same sign, and within a factor of three; or better, if that counts.
     Agrees,
@@ -304,7 +315,7 @@ mod tests {
             r#""published":{"before":50.0,"after":52.0,"change_pct":4.0,"machine":"Skylake","#,
             r#""kernel":null,"measured":null,"modelled":{"before":{"median":40,"#,
             r#""resolution":0,"judgements":[{"by":"change","against":"published","role":{"fitted":"latencies"},"#,
-            r#""agreement":"not-judged","factor":0.8,"constant":null}]}"#,
+            r#""agreement":"not_judged","factor":0.8,"constant":null}]}"#,
         ] {
             assert!(text.contains(part), "{part} is missing in {text}");
         }

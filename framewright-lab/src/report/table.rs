@@ -164,6 +164,18 @@ pub fn scaled_nanos(nanos: f64) -> String {
 /// The units of time, in nanoseconds.
 const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
 
+/// Prefixes of large numbers.
+pub(super) const COUNTS: [(f64, &str); 4] = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
+
+/// The units of sizes, in bytes.
+pub(super) const BYTES: [(f64, &str); 5] = [
+    (1_099_511_627_776.0, "TiB"),
+    (1_073_741_824.0, "GiB"),
+    (1_048_576.0, "MiB"),
+    (1024.0, "KiB"),
+    (1.0, "bytes"),
+];
+
 /// `value` with three significant digits in the largest of `units` that gives at least one, and the
 /// name of that unit.
 pub fn scaled<'u>(value: f64, units: &[(f64, &'u str)]) -> (String, &'u str) {

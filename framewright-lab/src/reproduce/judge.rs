@@ -78,9 +78,12 @@ fn sentence(rows: &[&Row], plan: &Plan, passed: bool) -> String {
         false => "same sign, within a factor of three",
     };
     format!(
-        "{word}: {agreeing} of {judged} judged figures agree ({rule}){}; {} seeds",
+        "{word}: {agreeing} of {judged} judged figures agree ({rule}){}; {}",
         of_constants(judgements()),
-        plan.seeds.len()
+        match plan.seeds.len() {
+            1 => "one seed".to_owned(),
+            seeds => format!("{seeds} seeds"),
+        }
     )
 }
 

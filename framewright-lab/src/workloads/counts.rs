@@ -3,7 +3,7 @@
 //! Each CPU adds to its own counters, with plain loads and stores. The measurement reads all of
 //! them at its start and its end.
 
-use crate::report::compare::counters;
+use crate::report::figure::counters;
 use framewright::observe::{CpuStats, DrainReason};
 use framewright_peers::list_buddy;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

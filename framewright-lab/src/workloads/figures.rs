@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 use super::{Counts, counts::Done};
 use crate::report::{
     Run, Unit,
-    compare::{Figure, counters, metrics, ratio},
+    figure::{Figure, counters, metrics, ratio},
 };
 
 /// The results of one round, or one window, of one side.

@@ -49,7 +49,7 @@ use crate::{
     Error,
     report::{
         Run,
-        compare::{Figure, metrics},
+        figure::{Figure, metrics},
     },
 };
 

@@ -248,6 +248,33 @@ impl Machine {
         self.0.current()
     }
 
+    /// Runs `look`, which reads the state of programs, without an effect on the run: no CPU is charged, locks are not
+    /// taken, and no other CPU runs meanwhile. Returns `None`, without a call of `look`, while a CPU is inside an
+    /// exclusive section, because the data that it uses may be inconsistent.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use framewright_sim::engine::{LockClass, Machine, Mutex, Options};
+    ///
+    /// let machine = Machine::new(1, Options::default());
+    /// let data = Mutex::new(&machine, LockClass::Program, 7);
+    /// let look = || machine.observe(|| data.with(|data| *data));
+    /// machine.run(vec![Box::new(|_| assert_eq!(look(), Some(7)))]).expect("no failure");
+    /// ```
+    pub fn observe<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
+        if self.0.inside.get() > 0 {
+            return None;
+        }
+        let running = self.0.current().map(|cpu| cpu.number());
+        self.0.cpus.stop_running();
+        let seen = look();
+        if let Some(number) = running {
+            self.0.cpus.run(number);
+        }
+        Some(seen)
+    }
+
     /// The number of CPUs.
     #[must_use]
     pub fn cpus(&self) -> u16 {

@@ -24,7 +24,9 @@ impl SimLock {
 
 // SAFETY: the engine grants a lock to one CPU at a time, and all CPUs run on one thread (on other
 // threads the platform panics). Outside a run there is one caller only, which by the library's
-// rules takes no lock twice.
+// rules takes no lock twice. `Machine::observe` also runs without a CPU, but only while no CPU is inside a section, so
+// none has a reference to data under a lock: the library enters the section right after it has taken the lock, and
+// leaves it right before it releases the lock.
 unsafe impl RawLock<Simulated> for SimLock {
     fn new() -> Self {
         Self(AtomicU32::new(0))

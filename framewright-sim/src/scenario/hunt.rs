@@ -7,10 +7,8 @@ use super::{Bug, Scenario, Verdict};
 use crate::engine::{Exhaustive, Machine, Misfit, Options, Schedule};
 use thiserror::Error;
 
-/// Runs of a scenario that measure its number of steps.
-const SAMPLE: u64 = 16;
 /// Schedules between two reports of progress.
-const STRIDE: u64 = 256;
+pub(super) const STRIDE: u64 = 256;
 
 /// A choice of schedules. As text: `random`, `pct:DEPTH`, `exhaustive:BOUND`, `replay:CHOICES`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -147,7 +145,9 @@ impl Hunt {
     #[must_use]
     pub fn run(&self, progress: &dyn Fn(u64)) -> HuntResult {
         let machine = self.scenario.machine();
-        let mut source = self.source(&machine);
+        let mut source = Source::of(&self.kind, &machine, &|machine| {
+            let _ = self.scenario.run(machine, self.bug);
+        });
         let mut result =
             HuntResult { reached: vec![0; self.scenario.points().len()], ..HuntResult::default() };
         while result.tried < self.schedules && result.found.is_none() {
@@ -202,29 +202,10 @@ impl Hunt {
             format!("{name}{bug} --schedule {replay}")
         }
     }
-
-    fn source(&self, machine: &Machine) -> Source {
-        match &self.kind {
-            Kind::Random => Source::Random,
-            Kind::Pct { depth } => Source::Pct { depth: *depth, steps: self.usual_steps(machine) },
-            Kind::Exhaustive { bound } => Source::Exhaustive(Exhaustive::new(*bound)),
-            Kind::Replay(choices) => Source::Replay(Some(choices.clone())),
-        }
-    }
-
-    /// The number of steps of a run: the greatest of a few runs, always of the same seeds.
-    fn usual_steps(&self, machine: &Machine) -> u64 {
-        let steps = (0..SAMPLE).map(|seed| {
-            machine.restart(Schedule::Random(seed));
-            let _ = self.scenario.run(machine, self.bug);
-            machine.steps()
-        });
-        steps.max().unwrap_or_default()
-    }
 }
 
 /// The source of schedules.
-enum Source {
+pub(super) enum Source {
     Random,
     Pct { depth: u32, steps: u64 },
     Exhaustive(Exhaustive),
@@ -232,7 +213,7 @@ enum Source {
 }
 
 impl Source {
-    fn next(&mut self, seed: u64) -> Option<Schedule> {
+    pub(super) fn next(&mut self, seed: u64) -> Option<Schedule> {
         match self {
             Self::Random => Some(Schedule::Random(seed)),
             Self::Pct { depth, steps } => {

@@ -23,6 +23,7 @@
 //! | `world`, `environment` | the environment of scenarios, and the checks at the end          |
 //! | `hunt`     | runs of one scenario with one bug, under one schedule after the other  |
 //! | `campaign` | many hunts, on all processors                                          |
+//! | `program`  | hunts in programs of the caller's own                                  |
 //!
 //! The embedder's parts (page tables, files, a disk) and reclaim are small stand-ins (`stand_in`).
 //! They collect their unmapped pages in the library's flush batches. Compaction is the library's
@@ -37,6 +38,7 @@ mod lazy;
 mod library;
 mod migrate;
 mod munmap_race;
+mod program;
 mod reclaim;
 mod stand_in;
 mod switch;
@@ -48,6 +50,7 @@ mod world;
 pub use bug::{Bug, NoSuchBug};
 pub use campaign::{Campaign, Row};
 pub use hunt::{Find, Hunt, HuntResult, Kind, NoSuchKind};
+pub use program::{ProgramFind, ProgramHunt, ProgramResult};
 pub use table::SCENARIOS;
 pub use world::Verdict;
 

@@ -82,7 +82,8 @@ pub(crate) const REPLACE_EXAMPLES: &str = with_examples!(
 );
 
 /// Help of `--seeds`.
-pub(crate) const SEEDS: &str = "Run this many seeds, from --seed on, and show medians";
+pub(crate) const SEEDS: &str = "Run this many seeds, from --seed on, and show medians, 95 % confidence intervals of means (Student's t), and \
+     p-values of differences from the first column (U test of Mann and Whitney)";
 
 /// Help of `run churn --quick`.
 pub(crate) const CHURN_QUICK: &str =

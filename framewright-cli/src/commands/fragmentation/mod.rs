@@ -73,9 +73,9 @@ pub(crate) fn replace(args: &ReplaceArgs) -> Result<Outcome, Failure> {
 
 /// The setup of the experiment. Returns an error if the output files cannot be written.
 fn setup(args: &FragmentationArgs, shares: &[u8]) -> Result<Setup, Failure> {
-    let (json, picture) = (args.run.json.path.as_deref(), args.picture.as_deref());
-    let machine = args.machine.as_ref();
-    output::check_outputs(json, ("--picture", picture), machine.and_then(Machine::file))?;
+    let (picture, machine) = (args.picture.as_deref(), args.machine.as_ref());
+    let inputs = machine.and_then(Machine::file);
+    output::check_outputs(&args.run.files, ("--picture", picture), inputs.as_slice())?;
     machine.into_iter().for_each(note_inherited);
     let threads = match machine {
         None => args.threads,
@@ -169,6 +169,8 @@ impl Shown {
         let measured =
             Measured { runs: result.runs(), checks: result.checks.clone(), ..Measured::default() };
         let report = report(self.workload, machine, setup.seeds.first().copied(), measured);
+        let columns = setup.columns.len();
+        let report = report.over_seeds_in_groups(args.run.seeds, columns);
         let draw = || {
             let command = report.command.join(" ");
             result.plot(&report.workload, &command, self.x, self.share).svg()
@@ -176,12 +178,13 @@ impl Shown {
         output::save_text(args.picture.as_deref(), draw)?;
         let style = output::style();
         let mut text = self.head(setup, &report, style);
-        for section in &result.sections {
+        for (section, runs) in result.sections.iter().zip(report.runs.chunks(columns.max(1))) {
             text.push_str(&table(section, self.share, &report, style));
+            text.push_str(&print::over_seeds(runs, style));
             text.push_str(&more(section, style));
         }
         text.push_str(&print::checks(&report, style));
-        finish(&report, &args.run.json, &text)
+        finish(&report, &args.run.files, &text)
     }
 
     fn head(&self, setup: &Setup, report: &Report, style: Style) -> String {

@@ -19,7 +19,11 @@ use std::{
 };
 
 use crate::failure::{Failure, Outcome};
-use crate::{output, print::bold, progress::Progress};
+use crate::{
+    output,
+    print::{bold, several},
+    progress::Progress,
+};
 use running::{Ended, Running, Signals};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -232,10 +236,10 @@ pub(crate) fn show_record(
     };
     let _ = writeln!(
         text,
-        "           {} events in {:.3} s on {} CPUs, {lost}",
-        summary.events,
+        "           {} in {:.3} s on {}, {lost}",
+        several(summary.events, "event"),
         summary.elapsed.as_secs_f64(),
-        summary.cpus
+        several(summary.cpus as u64, "CPU")
     );
     if let Some(command) = command {
         let _ = writeln!(text, "{}    {}: {}", bold("command", style), command.name, end(command));

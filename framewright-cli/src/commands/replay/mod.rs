@@ -19,7 +19,7 @@ use framewright_lab::trace::{Snapshot, snapshot};
 use clap::{Args as ArgGroup, ValueEnum};
 
 use super::{finish, report};
-use crate::args::run::{JsonArgs, Settings};
+use crate::args::run::{ReportArgs, Settings};
 use crate::args::values;
 use crate::failure::{Failure, Outcome};
 use crate::{output, progress::Progress};
@@ -33,7 +33,7 @@ Examples:
   framewright replay recordings/sockets.txt.zst --set pcp.batch=31 --vs pcp.batch=127
   framewright replay recordings/sockets.txt.zst --beside list-buddy
       The same on the classic design, from the same state: huge pages that can be allocated, over time.
-  framewright replay recordings/sockets.txt.zst --beside list-buddy --svg sockets.svg
+  framewright replay recordings/sockets.txt.zst --beside list-buddy --picture sockets.svg
       The huge pages over time as a picture, with a line for each allocator.
   framewright replay recordings/sockets.txt.zst --json sockets.json";
 
@@ -50,12 +50,12 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_enum, value_name = "ALLOCATOR")]
     pub(crate) beside: Option<Beside>,
     /// Draw the blocks of order 9 that can be allocated over time into this file, as SVG
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
+    #[arg(long, alias = "svg", value_name = "FILE")]
+    pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) settings: Settings,
     #[command(flatten)]
-    pub(crate) json: JsonArgs,
+    pub(crate) files: ReportArgs,
 }
 
 /// An allocator other than the library.
@@ -71,13 +71,12 @@ const TOLERANCE: f64 = 5.0;
 
 /// Replays the recording with each side's settings.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
-    let (json, svg) = (args.json.path.as_deref(), args.svg.as_deref());
+    let picture = args.picture.as_deref();
     let beside = |which| snapshot::beside(&args.trace, which).map_err(Failure::bad_input);
     let [before, after] = [beside("before")?, beside("after")?];
     let tables = before.as_deref().into_iter().chain(after.as_deref());
     let inputs: Vec<&Path> = iter::once(args.trace.as_path()).chain(tables).collect();
-    output::check_outputs(json, ("--svg", svg), None)?;
-    [json, svg].into_iter().try_for_each(|out| output::check_json(out, &inputs))?;
+    output::check_outputs(&args.files, ("--picture", picture), &inputs)?;
     let recording = Recording::open(&args.trace, args.limit).map_err(Failure::bad_input)?;
     let sides = args.settings.sides();
 
@@ -131,10 +130,10 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let cpus = format!("replay:{}", survey.cpus);
     let measured = Measured { runs: results, checks: checks.collect(), ..Measured::default() };
     let report = report("replay", cpus, None, measured);
-    output::save_text(svg, || plot(&report).svg())?;
+    output::save_text(picture, || plot(&report).svg())?;
     let beside = beside.map(|(_, replay)| replay);
     let text = text::show(&report, &replays, beside, &survey.requests, output::style());
-    finish(&report, &args.json, &text)
+    finish(&report, &args.files, &text)
 }
 
 /// The blocks of order 9 over time, with a line for each run that has them.

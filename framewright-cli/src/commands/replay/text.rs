@@ -14,7 +14,7 @@ use super::{
     runs::{KERNEL, ORDER9},
     verdict,
 };
-use crate::print::{self, FRAME_BYTES, bold};
+use crate::print::{self, FRAME_BYTES, bold, several};
 
 /// The rows of the summary, in order; drains by reason follow their sum.
 const SUMMARY: [&str; 23] = [
@@ -107,7 +107,7 @@ fn introduction(replay: &ReplayReport) -> String {
             "{} events in {} s on {}",
             replay.events,
             decimal(replay.seconds, 3),
-            print::several(machine.cpus, "CPU")
+            several(machine.cpus, "CPU")
         ),
     );
     let origin =
@@ -115,8 +115,8 @@ fn introduction(replay: &ReplayReport) -> String {
     line(
         "machine",
         format!(
-            "{} frames ({} MiB), {origin}: {} in use at the start, {} on CPU lists",
-            machine.frames,
+            "{} ({} MiB), {origin}: {} in use at the start, {} on CPU lists",
+            several(machine.frames, "frame"),
             (machine.frames * FRAME_BYTES) >> 20,
             machine.in_use_at_start,
             machine.held_at_start
@@ -125,15 +125,18 @@ fn introduction(replay: &ReplayReport) -> String {
     line(
         "replayed",
         format!(
-            "{} allocations of {} frames, {} frees of {} frames",
-            logical.allocs, logical.alloc_frames, logical.frees, logical.free_frames
+            "{} of {}, {} of {}",
+            several(logical.allocs, "allocation"),
+            several(logical.alloc_frames, "frame"),
+            several(logical.frees, "free"),
+            several(logical.free_frames, "frame")
         ),
     );
     line(
         "",
         format!(
-            "{} frees of blocks from before the recording, each replaced by a free of a stand-in block",
-            logical.stand_in_frees
+            "{} of blocks from before the recording, each replaced by a free of a stand-in block",
+            several(logical.stand_in_frees, "free")
         ),
     );
     line(

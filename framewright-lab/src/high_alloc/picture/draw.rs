@@ -8,9 +8,11 @@ use super::{Cell, Grid, Snapshot, Use};
 use crate::high_alloc::picture;
 
 const MARGIN: f64 = 24.0;
-/// Distance between the two maps.
-const BETWEEN: f64 = 40.0;
-const INNER: f64 = 2.0 * picture::WIDTH + BETWEEN;
+/// Width of the labels of a map, left of it.
+const AXIS: f64 = 52.0;
+/// Distance between the two maps, without labels.
+const BETWEEN: f64 = 30.0;
+const INNER: f64 = 2.0 * (AXIS + picture::WIDTH) + BETWEEN;
 const WIDTH: f64 = INNER + 2.0 * MARGIN;
 const LEGEND: f64 = 92.0;
 /// Height of the titles above the maps of a side.
@@ -60,10 +62,14 @@ fn height(seen: &[Snapshot]) -> f64 {
 }
 
 fn legend(svg: &mut String, sides: &[(String, Vec<Snapshot>)]) {
-    let skipped = Cell { of: NAMES[0].0, full: 0.7, skip: true };
-    let cells = NAMES.map(|(of, name)| (Cell { of, full: 0.7, skip: false }, name));
+    let drawn = || sides.iter().flat_map(|(_, seen)| seen).flat_map(|snapshot| &snapshot.cells);
+    let example = |of, skip| Cell { of, full: 0.7, skip, first: 0 };
+    let used = NAMES.into_iter().filter(|(of, _)| drawn().any(|cell| cell.of == *of));
+    let used = used.map(|(of, name)| (example(of, false), name));
+    let skipped = drawn().find(|cell| cell.skip);
+    let skipped = skipped.map(|cell| (example(cell.of, true), "skipped by compaction"));
     let mut x = MARGIN;
-    for (cell, name) in cells.into_iter().chain([(skipped, "skipped by compaction")]) {
+    for (cell, name) in used.chain(skipped) {
         picture::paint(svg, SIZE, [((x, 34.0), cell)].into_iter());
         text(svg, (x + SIZE + 5.0, 45.0), name);
         x += 34.0 + 6.4 * name.len() as f64;
@@ -75,7 +81,8 @@ fn legend(svg: &mut String, sides: &[(String, Vec<Snapshot>)]) {
             "a cell is {group} pageblocks, in the colour of most of them, filled by their share in use; pale is free"
         ),
     };
-    text(svg, (MARGIN, 64.0), &format!("{of}; strips: a line per snapshot, dark is full"));
+    let rest = "strips: a line per snapshot, dark is full; numbers are page frames";
+    text(svg, (MARGIN, 64.0), &format!("{of}; {rest}"));
     if !sides.iter().flat_map(|(_, seen)| seen).any(|snapshot| !snapshot.scanners.is_empty()) {
         return;
     }
@@ -83,7 +90,7 @@ fn legend(svg: &mut String, sides: &[(String, Vec<Snapshot>)]) {
     for (which, name) in [
         "migrate scanner of asynchronous compaction",
         "migrate scanner of synchronous compaction (dashed frame)",
-        "free scanner",
+        "free scanner (dotted frame)",
     ]
     .into_iter()
     .enumerate()
@@ -98,12 +105,13 @@ fn side(svg: &mut String, top: f64, label: &str, seen: &[Snapshot]) {
     let first = of_pass(seen, 1);
     let (Some(before), Some(after)) = (seen.first(), first.last()) else { return };
     let grid = grid(seen);
-    let right = MARGIN + picture::WIDTH + BETWEEN;
+    let left = MARGIN + AXIS;
+    let right = left + picture::WIDTH + BETWEEN + AXIS;
     heading(svg, (MARGIN, top + 16.0), label);
-    text(svg, (MARGIN, top + 34.0), "before the first pass");
-    let asked = format!("after {} requests of the first pass", after.attempt);
+    text(svg, (left, top + 34.0), "before the first pass");
+    let asked = format!("after {} of the first pass", picture::requests(after.attempt));
     text(svg, (right, top + 34.0), &asked);
-    picture::map(svg, (MARGIN, top + TITLES), grid, before);
+    picture::map(svg, (left, top + TITLES), grid, before);
     picture::map(svg, (right, top + TITLES), grid, after);
     let mut y = top + TITLES + grid.height();
     for pass in PASSES {
@@ -113,15 +121,15 @@ fn side(svg: &mut String, top: f64, label: &str, seen: &[Snapshot]) {
     }
 }
 
-/// The colour of a use.
+/// The colour of a use: colours that colour-blind readers can distinguish (Okabe and Ito).
 pub(super) fn colour(of: Use) -> &'static str {
     match of {
-        Use::Huge => "#1a7f37",
-        Use::Of(MigrateType::Movable) => "#4c8eda",
+        Use::Huge => "#009e73",
+        Use::Of(MigrateType::Movable) => "#0072b2",
         Use::Of(MigrateType::Reclaimable) => "#e69f00",
-        Use::Of(MigrateType::Unmovable) => "#c0392b",
-        Use::Of(MigrateType::HighAtomic) => "#8e44ad",
-        Use::Of(_) => "#7f8c8d",
+        Use::Of(MigrateType::Unmovable) => "#d55e00",
+        Use::Of(MigrateType::HighAtomic) => "#cc79a7",
+        Use::Of(_) => "#7f7f7f",
     }
 }
 
@@ -164,28 +172,34 @@ fn short(number: f64) -> String {
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Styles of the three scanners of a zone: fill of a dot, colour of its edge, dashes of a frame.
-pub(super) const SCANNERS: [(&str, &str, &str); 3] =
-    [("black", "black", "none"), ("white", "black", "2"), ("#d00000", "#d00000", "none")];
+/// Dashes of the frames of the three scanners of a zone.
+const DASHES: [&str; 3] = ["none", "5 2", "1.5 1.5"];
 
-/// A dot for a scanner.
+/// The mark of a scanner: a full disc, a ring, or a triangle. Marks differ in shape, not in colour.
 pub(super) fn dot(svg: &mut String, (x, y): Point, which: usize) {
-    let (fill, edge, _) = SCANNERS[which];
-    let _ = writeln!(
-        svg,
-        "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.6\" fill=\"{fill}\" stroke=\"{edge}\" \
-         stroke-width=\"0.6\"/>"
-    );
+    let _ = match which {
+        0 => writeln!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.6\"/>"),
+        1 => writeln!(
+            svg,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"1.6\" fill=\"white\" stroke=\"black\" \
+             stroke-width=\"0.6\"/>"
+        ),
+        _ => writeln!(
+            svg,
+            "<path d=\"M{x:.1} {:.1}l2.2 3.8h-4.4z\" stroke=\"white\" stroke-width=\"0.4\"/>",
+            y - 2.0
+        ),
+    };
 }
 
 /// A frame for a scanner.
 pub(super) fn frame(svg: &mut String, (x, y): Point, size: f64, which: usize) {
-    let (_, edge, dashes) = SCANNERS[which];
+    let dashes = DASHES[which];
     let (x, y, size) = (x - 1.0, y - 1.0, size + 2.0);
     let _ = writeln!(
         svg,
         "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{size:.1}\" height=\"{size:.1}\" fill=\"none\" \
-         stroke=\"{edge}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>"
+         stroke=\"black\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\"/>"
     );
 }
 
@@ -197,6 +211,11 @@ pub(super) fn text(svg: &mut String, (x, y): Point, text: &str) {
 /// Text that ends at a position.
 pub(super) fn text_before(svg: &mut String, (x, y): Point, text: &str) {
     let _ = writeln!(svg, "<text x=\"{x:.0}\" y=\"{y:.0}\" text-anchor=\"end\">{text}</text>");
+}
+
+/// Text in the middle of which is a position.
+pub(super) fn text_centred(svg: &mut String, (x, y): Point, text: &str) {
+    let _ = writeln!(svg, "<text x=\"{x:.0}\" y=\"{y:.0}\" text-anchor=\"middle\">{text}</text>");
 }
 
 /// A heading.
@@ -223,7 +242,8 @@ mod tests {
         // A mark on each cell that compaction skips, and one in the legend; three scanners on every
         // line, framed in both maps, and in the legend.
         assert_eq!(svg.matches("r=\"1.95\"").count(), 2 * 40 + 1);
-        assert_eq!(svg.matches("r=\"1.6\"").count(), 3 * 3 + 3);
+        assert_eq!(svg.matches("r=\"1.6\"").count(), 2 * 3 + 2);
+        assert_eq!(svg.matches("l2.2 3.8h-4.4z").count(), 3 + 1);
         assert_eq!(svg.matches("stroke-width=\"2\"").count(), 2 * 3);
     }
 
@@ -236,6 +256,25 @@ mod tests {
     fn a_picture_of_much_memory_is_no_larger() {
         let svg = drawn(131_072);
         assert!(svg.contains("a cell is 64 pageblocks") && svg.contains("256 at a point"));
-        assert_eq!(svg.matches("<circle").count(), 2 * 2048 + 1 + 3 * 3 + 3);
+        assert_eq!(svg.matches("<circle").count(), 2 * 2048 + 1 + 2 * 3 + 2);
+    }
+
+    #[test]
+    fn the_legend_has_only_what_is_drawn() {
+        let svg = drawn(40);
+        assert!(svg.contains("movable") && svg.contains("free scanner"));
+        assert!(!svg.contains("huge page") && !svg.contains("high-atomic"), "{svg}");
+        let mut plain = snapshot(1, 40);
+        plain.scanners.clear();
+        plain.cells.iter_mut().for_each(|cell| cell.skip = false);
+        let svg = draw("t", &[("a".to_owned(), vec![plain])]);
+        assert!(!svg.contains("skipped") && !svg.contains("scanner"), "{svg}");
+    }
+
+    #[test]
+    fn maps_and_strips_have_an_axis_of_page_frames() {
+        let svg = drawn(40);
+        // Two rows of both maps, and eight places of each of the two strips.
+        assert_eq!(svg.matches(">0x200</text>").count(), 2 * 2 + 2 * 8);
     }
 }

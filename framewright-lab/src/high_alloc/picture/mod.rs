@@ -8,7 +8,7 @@ use framewright::{MigrateType, Pfn, frame::PAGEBLOCK_FRAMES, tuning::CompactMeth
 use std::fmt::Write;
 
 use super::{frames::Holds, kernel::Kernel, world::World};
-use draw::{Paint, Point, colour, dot, frame, text, text_before};
+use draw::{Paint, Point, colour, dot, frame, text, text_before, text_centred};
 
 pub(super) use draw::draw;
 
@@ -29,6 +29,8 @@ pub(crate) struct Cell {
     full: f32,
     /// Whether compaction skips it.
     skip: bool,
+    /// The number of its first page frame.
+    first: u64,
 }
 
 /// The pageblocks that the scanners of a zone examine next.
@@ -76,6 +78,7 @@ impl Snapshot {
                     of: if huge { Use::Huge } else { Use::Of(block.migratetype) },
                     full: 1.0 - f32::from(block.free) / PAGEBLOCK_FRAMES as f32,
                     skip: block.skip,
+                    first: block.first.get(),
                 });
             }
             if kernel.memory.tuning().compact.method != CompactMethod::Scan {
@@ -113,6 +116,7 @@ fn merged(cells: &[Cell]) -> Cell {
         of: most.unwrap_or(Use::Huge),
         full: cells.iter().map(|cell| cell.full).sum::<f32>() / cells.len().max(1) as f32,
         skip: cells.iter().all(|cell| cell.skip),
+        first: cells.first().map_or(0, |cell| cell.first),
     }
 }
 
@@ -162,6 +166,7 @@ fn map(svg: &mut String, (left, top): Point, grid: Grid, snapshot: &Snapshot) {
     };
     let cells = snapshot.cells.iter().enumerate().map(|(at, &cell)| (place(at), cell));
     paint(svg, size, cells);
+    axis_of_map(svg, (left, top), grid, &snapshot.cells);
     for of in &snapshot.scanners {
         let places = [of.migrate_async, of.migrate_sync, of.free.saturating_sub(1)];
         for (which, at) in
@@ -172,10 +177,29 @@ fn map(svg: &mut String, (left, top): Point, grid: Grid, snapshot: &Snapshot) {
     }
 }
 
+/// Maximum number of labels of an axis of page frames.
+const LABELS: usize = 8;
+
+/// Labels rows of a map by the first page frame of each.
+fn axis_of_map(svg: &mut String, (left, top): Point, grid: Grid, cells: &[Cell]) {
+    let every = grid.rows.div_ceil(LABELS);
+    for row in (0..grid.rows).step_by(every.max(1)) {
+        if let Some(cell) = cells.get(row * grid.columns) {
+            let y = top + row as f64 * grid.step() + 9.0;
+            text_before(svg, (left - 6.0, y), &pfn(cell.first));
+        }
+    }
+}
+
+/// The number of a page frame, as kernels print it.
+fn pfn(number: u64) -> String {
+    format!("{number:#x}")
+}
+
 /// Draws cells of this size.
 fn paint(svg: &mut String, size: f64, cells: impl Iterator<Item = (Point, Cell)>) {
     let (mut pale, mut filled, mut marks) = (Paint::default(), Paint::default(), String::new());
-    for ((x, y), Cell { of, full, skip }) in cells {
+    for ((x, y), Cell { of, full, skip, .. }) in cells {
         let colour = colour(of);
         let high = size * f64::from(full);
         pale.rect((x, y), (size, size), (colour, 18));
@@ -195,8 +219,8 @@ fn paint(svg: &mut String, size: f64, cells: impl Iterator<Item = (Point, Cell)>
 
 /// Height of a line.
 const LINE: f64 = 3.0;
-/// Height of the title above a strip.
-const TITLE: f64 = 22.0;
+/// Height of the title above a strip, and of the axis below the title.
+const TITLE: f64 = 36.0;
 /// Width of the times next to a strip.
 const TIME: f64 = 52.0;
 /// Maximum number of cells of a line: narrower ones blur.
@@ -213,11 +237,13 @@ fn strip(svg: &mut String, (left, top): Point, wide: f64, seen: &[&Snapshot]) {
     let group = first.cells.len().div_ceil(MOST_COLUMNS);
     let each = if group > 1 { format!(", {group} at a point") } else { String::new() };
     let title = format!(
-        "pass {}, {} requests: time from top to bottom, pageblocks from left to right{each}",
-        last.pass, last.attempt
+        "pass {}, {}: time from top to bottom, page frames from left to right{each}",
+        last.pass,
+        requests(last.attempt)
     );
     let (from, top) = (left + TIME, top + TITLE);
-    text(svg, (from, top - 5.0), &title);
+    text(svg, (from, top - 19.0), &title);
+    axis_of_strip(svg, (from, top), wide - TIME, &first.cells);
     let bottom = top + seen.len() as f64 * LINE;
     text_before(svg, (from - 6.0, top + 8.0), &seconds(first));
     if seen.len() > 6 {
@@ -231,6 +257,25 @@ fn strip(svg: &mut String, (left, top): Point, wide: f64, seen: &[&Snapshot]) {
     }
     paint.draw(svg);
     svg.push_str(&dots);
+}
+
+/// Labels a strip by page frames, from the first pageblock on.
+fn axis_of_strip(svg: &mut String, (left, top): Point, wide: f64, cells: &[Cell]) {
+    for label in 0..LABELS {
+        let at = label * cells.len() / LABELS;
+        let Some(cell) = cells.get(at) else { continue };
+        let x = left + wide * at as f64 / cells.len() as f64;
+        let _ = writeln!(svg, "<path stroke=\"#666\" d=\"M{x:.1} {:.1}v3\"/>", top - 4.0);
+        match label {
+            0 => text(svg, (x, top - 6.0), &pfn(cell.first)),
+            _ => text_centred(svg, (x, top - 6.0), &pfn(cell.first)),
+        }
+    }
+}
+
+/// A number of requests.
+fn requests(number: u64) -> String {
+    format!("{number} {}", if number == 1 { "request" } else { "requests" })
 }
 
 fn seconds(snapshot: &Snapshot) -> String {
@@ -261,7 +306,8 @@ fn line(paint: &mut Paint, dots: &mut String, (left, y): Point, wide: f64, snaps
 mod tests {
     use super::*;
 
-    const MOVABLE: Cell = Cell { of: Use::Of(MigrateType::Movable), full: 0.5, skip: true };
+    const MOVABLE: Cell =
+        Cell { of: Use::Of(MigrateType::Movable), full: 0.5, skip: true, first: 512 };
 
     /// A snapshot of a memory of this number of pageblocks.
     pub(super) fn snapshot(pass: u8, pageblocks: usize) -> Snapshot {
@@ -271,9 +317,9 @@ mod tests {
 
     #[test]
     fn a_merged_cell_has_the_use_of_most_of_its_pageblocks() {
-        let huge = Cell { of: Use::Huge, full: 1.0, skip: false };
+        let huge = Cell { of: Use::Huge, full: 1.0, skip: false, first: 0 };
         let one = merged(&[huge, MOVABLE, MOVABLE]);
-        assert_eq!((one.of, one.skip), (MOVABLE.of, false));
+        assert_eq!((one.of, one.skip, one.first), (MOVABLE.of, false, 0));
         assert!((one.full - 2.0 / 3.0).abs() < 1e-6);
         assert_eq!(merged(&[huge, MOVABLE]).of, Use::Huge);
         let grouped = snapshot(1, 10).grouped(4);
