@@ -7,7 +7,9 @@ use std::fmt::Write;
 use clap::Args as ArgGroup;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use framewright_lab::report::{Measured, Report, Role, Row, Style, Verdict};
-use framewright_lab::reproduce::{EXPERIMENTS, Experiment, Plan, Results, judge, verdict};
+use framewright_lab::reproduce::{
+    EXPERIMENTS, Experiment, Plan, Results, Variation, judge, verdict,
+};
 use indexmap::{IndexMap, IndexSet};
 
 use super::{finish, report};
@@ -22,7 +24,11 @@ Each experiment repeats a change of a real kernel's page allocator whose effect 
 Here, before and after are two settings of the library on a simulated machine. The tables have up to four \
 kinds of columns. \"published\": figures from the authors' machine. \"kernel\": counts of a running kernel. \
 \"measured\": counts from the run of the library. \"modelled\": times of the simulated machine. The band is \
-the range of a modelled figure if each estimated parameter of the machine is a quarter smaller or larger.
+the range of a modelled figure while every parameter of the machine that was estimated or fitted is a quarter \
+smaller or larger (framewright machines NAME shows which). By default they vary all at once, in eight \
+combinations of which half have the smaller value of a parameter: each comparison with a published figure then \
+takes 16 further runs. With --bands each parameter varies by itself, for every figure, and the band names the one \
+with the largest effect: some 150 further runs each, which takes hours.
 
 A figure agrees if it has the same sign as the published one and is within a factor of three. If the library \
 is compared with a running kernel's counts (tlb-batch), better figures agree as well. \u{d7}0.68 is our figure \
@@ -55,6 +61,9 @@ pub(crate) struct ReproduceArgs {
     /// One seed and short runs, not judged
     #[arg(long)]
     quick: bool,
+    /// Bands by one parameter of the machine at a time: some 150 further runs per row
+    #[arg(long, conflicts_with = "quick")]
+    bands: bool,
     #[command(flatten)]
     pub(crate) json: JsonArgs,
 }
@@ -69,7 +78,8 @@ impl ReproduceArgs {
 
     /// The amount of work.
     pub(crate) fn plan(&self) -> Plan {
-        Plan::new(self.seeds, self.quick)
+        let variation = if self.bands { Variation::Each } else { Variation::Together };
+        Plan { variation, ..Plan::new(self.seeds, self.quick) }
     }
 }
 

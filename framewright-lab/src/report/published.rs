@@ -34,7 +34,7 @@ pub struct Row {
     pub measured: Option<Sides>,
     /// The cost on the simulated machine.
     pub modelled: Option<Sides>,
-    /// The range of the judged quantity while parameters that it may depend on vary.
+    /// The range of the judged quantity while all parameters of the machine that were not measured vary.
     pub band: Option<Band>,
     /// Values up to this one count as zero.
     #[serde(serialize_with = "short")]
@@ -89,8 +89,8 @@ pub struct Band {
     /// The maximum.
     #[serde(serialize_with = "short")]
     pub greatest: f64,
-    /// The parameter with the largest effect.
-    pub by: String,
+    /// The parameter with the largest effect; `None` if parameters vary together.
+    pub by: Option<String>,
 }
 
 /// A quantity of a row.

@@ -14,7 +14,7 @@
 use framewright::{Tuning, tuning::BulkFree};
 use framewright_sim::machine::Spec;
 
-use super::pairs::{Pair, Steps, column};
+use super::pairs::{Pair, column, run_pairs};
 use super::{Experiment, Key, Plan, Results, Tell};
 use crate::Error;
 use crate::report::{Better, Check, Published, Quantity, Reference, Role, Row, Unit};
@@ -71,9 +71,6 @@ const FIGURES: [&str; 5] = [
     "frames_per_lock_hold",
     "acquisitions_per_page",
 ];
-/// The parameters that the gain may depend on.
-const PARAMETERS: [&str; 4] =
-    ["latency.loaded", "latency.parallel_misses", "code.list_buddy_select", "code.list_buddy_give"];
 /// Goal: the library's cycles under the lock per frame, as a share of list-buddy's.
 const GOAL: f64 = 0.2;
 
@@ -83,23 +80,9 @@ const LIBRARY: &str = "framewright";
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let pairs = pairs(plan)?;
-    let banded = |pair: &&Pair| pair.subject == CLASSIC && pair.workload == MAPPED && !plan.quick;
-    let bands = pairs.iter().filter(banded).count() * 4 * PARAMETERS.len();
     let sides = 2 * pairs.len() * plan.seeds.len();
-    let mut steps = Steps::new(sides + bands, tell);
     let mut results = Results { rows: rows(), ..Results::default() };
-    for pair in &pairs {
-        let outcome = pair.run(plan, &mut steps)?;
-        let band = match banded(&pair) {
-            true => pair.band(plan, &outcome, "pages_per_s", &PARAMETERS, &mut steps)?,
-            false => None,
-        };
-        outcome.fill(pair, &FIGURES, &mut results);
-        let key = pair.key("pages_per_s");
-        if let Some(row) = results.rows.iter_mut().find(|row| row.key() == key) {
-            row.band = band;
-        }
-    }
+    run_pairs(&pairs, plan, &|_| &FIGURES, tell, &mut results)?;
     results.checks = checks(&results, plan, sides);
     results.findings.push(PREFETCHER.to_owned());
     Ok(results)

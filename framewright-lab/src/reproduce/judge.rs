@@ -4,16 +4,13 @@
 //! Such a rule discriminates little where all machines have similar figures. So each judgement shows its factor and what a
 //! constant would get, and the order of the machines is judged too.
 
-use framewright_sim::machine::Spec;
-
 use super::{
     Plan,
     results::{Key, Results},
 };
-use crate::Error;
 use crate::report::{
-    Agreement, Band, Better, Check, Constant, Judgement, Metric, Published, Quantity, Reference,
-    Role, Row, Sides, Unit, Verdict,
+    Agreement, Better, Check, Constant, Judgement, Metric, Published, Quantity, Reference, Role,
+    Row, Sides, Unit, Verdict,
 };
 
 /// The maximum ratio of agreeing figures.
@@ -292,42 +289,6 @@ fn pick<T>(by: Quantity, before: T, after: T, change: T) -> T {
     }
 }
 
-/// Factors by which parameters vary: estimates may be wrong by a quarter.
-pub const FACTORS: [f64; 2] = [0.75, 1.25];
-
-/// The range of `figure` while each of `parameters` of `spec` is varied. `None` without parameters.
-/// The range includes `as_is`, the figure of `spec` itself.
-///
-/// # Errors
-///
-/// The error of `figure`, or an unknown parameter.
-pub fn band(
-    spec: &Spec,
-    parameters: &[&str],
-    as_is: f64,
-    mut figure: impl FnMut(&Spec) -> Result<f64, Error>,
-) -> Result<Option<Band>, Error> {
-    let mut band: Option<Band> = None;
-    let mut furthest = 0.0;
-    for &parameter in parameters {
-        for factor in FACTORS {
-            let value = figure(&spec.scaled(parameter, factor)?)?;
-            let band = band.get_or_insert_with(|| Band {
-                least: as_is,
-                greatest: as_is,
-                by: parameter.to_owned(),
-            });
-            band.least = band.least.min(value);
-            band.greatest = band.greatest.max(value);
-            if (value - as_is).abs() > furthest {
-                furthest = (value - as_is).abs();
-                parameter.clone_into(&mut band.by);
-            }
-        }
-    }
-    Ok(band)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -521,22 +482,5 @@ mod tests {
         let (agreements, verdict) = judged(vec![both], false);
         assert_eq!(agreements, [Agreement::Agrees, Agreement::NotJudged]);
         assert!(verdict.passed && verdict.checks.len() == 1);
-    }
-
-    #[test]
-    fn the_band_spans_the_effects_of_parameters_and_names_the_strongest() {
-        let spec = Spec::preset("skx-2s-112").unwrap();
-        let figure = |spec: &Spec| {
-            let latency = &spec.costs().latency;
-            Ok(latency.modified_remote as f64 - latency.dram_local as f64)
-        };
-        let keys = ["latency.dram_local", "latency.modified_remote", "latency.l1"];
-        let as_is = figure(&spec).unwrap();
-        let found = band(&spec, &keys, as_is, figure).unwrap().unwrap();
-        assert_eq!((found.least, found.greatest), (-5.0, 145.0));
-        assert_eq!(found.by, "latency.modified_remote");
-        assert_eq!(band(&spec, &[], as_is, figure).unwrap(), None);
-        let error = band(&spec, &["latency.l9"], as_is, figure).unwrap_err().to_string();
-        assert!(error.contains("'latency.l1'"), "{error}");
     }
 }

@@ -2,10 +2,13 @@
 
 use framewright::Tuning;
 
-use super::{Key, Plan, Results, Tell, judge::band};
+use super::{
+    Key, Plan, Results, Tell,
+    bands::{self, Variation, Varied, vary},
+};
 use crate::Error;
 use crate::{
-    report::{Band, Better, Metric, Run, Sides, Unit, change_pct},
+    report::{Better, Metric, Row, Run, Sides, Unit},
     simulated::{Column, ListSizes, Simulation},
     workloads::{Side, run_of},
 };
@@ -94,29 +97,36 @@ impl Pair {
         Ok(outcome)
     }
 
-    /// The range of the change of a figure while parameters of the machine vary. `None` in a quick
-    /// run.
-    pub(super) fn band(
+    /// Runs both sides on machines with other parameters, with the first seed.
+    pub(super) fn vary(
         &self,
         plan: &Plan,
-        outcome: &Outcome,
-        metric: &str,
-        parameters: &[&str],
         steps: &mut Steps<'_, '_>,
-    ) -> Result<Option<Band>, Error> {
-        let Some(as_is) = outcome.change(metric).filter(|_| !plan.quick) else { return Ok(None) };
-        band(&self.simulation.spec, parameters, as_is, |spec| {
+    ) -> Result<Vec<Varied>, Error> {
+        vary(&self.simulation.spec, plan, |spec| {
             let after = Simulation { spec: spec.clone(), ..self.simulation.clone() };
             let before = self.before_change(&after)?;
-            let mut side = |simulation, column| -> Result<Vec<Run>, Error> {
-                let run = self.once(simulation, column, plan.seeds[0])?;
-                steps.step();
-                Ok(vec![run])
-            };
-            let outcome =
-                Outcome { before: side(&before, &self.before)?, after: side(&after, &self.after)? };
-            Ok(outcome.change(metric).unwrap_or_default())
+            let runs = [
+                self.once(&before, &self.before, plan.seeds[0])?,
+                self.once(&after, &self.after, plan.seeds[0])?,
+            ];
+            steps.step();
+            Ok(runs)
         })
+    }
+
+    /// The number of steps of [`Pair::vary`].
+    pub(super) fn variations(&self, plan: &Plan) -> usize {
+        bands::count(&self.simulation.spec, plan)
+    }
+
+    /// Whether its figures get bands: all of them if each parameter varies by itself, else only those that are compared
+    /// with published ones, because the others are not judged.
+    fn has_bands(&self, plan: &Plan, rows: &[Row]) -> bool {
+        let is_published = |metric: &&str| {
+            rows.iter().any(|row| row.published.is_some() && row.key() == self.key(metric))
+        };
+        plan.variation == Variation::Each || MODELLED.iter().any(is_published)
     }
 
     /// The machine as it was before the change.
@@ -140,6 +150,30 @@ impl Pair {
     }
 }
 
+/// Runs all pairs, and those with a published modelled figure also on machines with other parameters. Enters `figures`
+/// into their rows.
+pub(super) fn run_pairs(
+    pairs: &[Pair],
+    plan: &Plan,
+    figures: &dyn Fn(&Pair) -> &'static [&'static str],
+    tell: &mut Tell<'_>,
+    results: &mut Results,
+) -> Result<(), Error> {
+    let banded: Vec<bool> = pairs.iter().map(|pair| pair.has_bands(plan, &results.rows)).collect();
+    let sides = 2 * pairs.len() * plan.seeds.len();
+    let of_bands = pairs.iter().zip(&banded).filter(|(_, banded)| **banded);
+    let variations: usize = of_bands.clone().map(|(pair, _)| pair.variations(plan)).sum();
+    let mut steps = Steps::new(sides + variations, tell);
+    for (pair, &banded) in pairs.iter().zip(&banded) {
+        let outcome = pair.run(plan, &mut steps)?;
+        let varied = if banded { pair.vary(plan, &mut steps)? } else { Vec::new() };
+        outcome.fill(pair, figures(pair), &varied, results);
+    }
+    let machines = of_bands.map(|(pair, _)| &pair.simulation.spec);
+    results.findings.extend(bands::described(machines, plan));
+    Ok(())
+}
+
 impl Outcome {
     /// A figure of both sides.
     pub(super) fn sides(&self, metric: &str) -> Option<Sides> {
@@ -148,18 +182,28 @@ impl Outcome {
         Sides::paired(&before?, &after?, known.unit, known.better)
     }
 
-    /// The difference of the first seed in percent.
-    fn change(&self, metric: &str) -> Option<f64> {
-        let first = |runs: &[Run]| Some(runs.first()?.metrics.get(metric)?.median);
-        change_pct(first(&self.before)?, first(&self.after)?)
+    /// Both sides of the first seed.
+    fn first(&self) -> Option<Varied> {
+        let (before, after) = (self.before.first()?.clone(), self.after.first()?.clone());
+        Some(Varied { by: None, before, after })
     }
 
-    /// Enters figures into their rows, and their runs into the results.
-    pub(super) fn fill(self, pair: &Pair, metrics: &[&str], results: &mut Results) {
+    /// Enters figures into their rows, with the bands that follow from `varied`, and their runs into the results.
+    pub(super) fn fill(
+        self,
+        pair: &Pair,
+        metrics: &[&str],
+        varied: &[Varied],
+        results: &mut Results,
+    ) {
+        let first = self.first();
         for &metric in metrics {
             let (key, sides) = (pair.key(metric), self.sides(metric));
             if MODELLED.contains(&metric) {
-                results.modelled(key, sides, None);
+                results.modelled(key, sides);
+                if let Some(first) = &first {
+                    results.banded(key, first, varied);
+                }
             } else {
                 results.measured(key, sides);
             }
@@ -179,6 +223,12 @@ impl BySetting {
         let known = self.0[before].first()?.metrics.get(metric)?;
         let (unit, better) = (known.unit, known.better);
         Sides::paired(&self.values(before, metric)?, &self.values(after, metric)?, unit, better)
+    }
+
+    /// The runs of two settings with the first seed, if both were run.
+    pub(super) fn first(&self, before: usize, after: usize) -> Option<Varied> {
+        let run = |setting: usize| self.0[setting].first().cloned();
+        Some(Varied { by: None, before: run(before)?, after: run(after)? })
     }
 
     /// The median of a figure over the seeds.
@@ -265,7 +315,7 @@ mod tests {
         let change = outcome.sides("pages_per_s").unwrap().change_pct.unwrap();
         assert_eq!((change.min, change.max, change.n), (0.0, 0.0, 2));
         let mut results = Results::default();
-        outcome.fill(&pair, &["pages_per_s", "acquisitions_per_page"], &mut results);
+        outcome.fill(&pair, &["pages_per_s", "acquisitions_per_page"], &[], &mut results);
         let [time, count] = &results.rows[..] else { panic!("{:?}", results.rows) };
         assert!(time.modelled.is_some() && time.measured.is_none());
         assert!(count.measured.is_some() && count.modelled.is_none());
@@ -277,18 +327,18 @@ mod tests {
     fn a_higher_cost_before_has_an_effect_and_a_band() {
         let pair = pair(Some(("code.list_buddy_take", 20.0)));
         let outcome = run(&pair);
-        let change = outcome.change("pages_per_s").unwrap();
-        assert!(change > 1.0, "{change}");
         let plan = Plan::new(1, false);
         let mut tell = |_, _| ();
-        let mut steps = Steps::new(4, &mut tell);
-        let keys = ["code.list_buddy_give"];
-        let band = pair.band(&plan, &outcome, "pages_per_s", &keys, &mut steps).unwrap().unwrap();
-        assert!(band.least <= change && change <= band.greatest, "{band:?} {change}");
-        assert!(
-            pair.band(&Plan::new(1, true), &outcome, "pages_per_s", &keys, &mut steps)
-                .unwrap()
-                .is_none()
-        );
+        let mut steps = Steps::new(pair.variations(&plan), &mut tell);
+        let varied = pair.vary(&plan, &mut steps).unwrap();
+        assert_eq!(varied.len(), pair.variations(&plan));
+        let mut results = Results::default();
+        outcome.fill(&pair, &["pages_per_s"], &varied, &mut results);
+        let row = &results.rows[0];
+        let change = row.modelled.as_ref().unwrap().change_pct.as_ref().unwrap();
+        assert!(change.median > 1.0, "{change:?}");
+        let band = row.band.as_ref().unwrap();
+        assert!(band.least <= change.max && change.min <= band.greatest, "{band:?} {change:?}");
+        assert!(band.least < band.greatest, "parameters have no effect: {band:?}");
     }
 }

@@ -45,10 +45,10 @@ const COLUMNS: [Column; 14] = [
     figures("modelled\nchange", |row| {
         median(row.modelled.as_ref()?.change_pct.as_ref()).map(change)
     }),
-    figures("modelled\nband, by", |row| {
+    figures("modelled\nband", |row| {
         // The group of the parameter is left out, because the column is narrow.
-        let by = |it: &Band| it.by.rsplit('.').next().unwrap_or_default().to_owned();
-        row.band.as_ref().map(|it| format!("{}\n{}", band(row, it), by(it)))
+        let by = |it: &Band| it.by.as_ref()?.rsplit('.').next().map(|name| format!("\n{name}"));
+        row.band.as_ref().map(|it| band(row, it) + &by(it).unwrap_or_default())
     }),
 ];
 
@@ -202,8 +202,8 @@ pub(crate) mod tests {
         let key = Key { workload: "w", machine: "m", subject: "s", metric: "drains" };
         let sides = |before: f64, after: f64| Sides::paired(&[before], &[after], Unit::Count, None);
         results.measured(key, sides(1.0, 2.0));
-        let band = Band { least: 1.5, greatest: 2.5, by: "latency.l1".into() };
-        results.modelled(key, sides(40.0, 50.0), Some(band));
+        results.modelled(key, sides(40.0, 50.0));
+        let band = Band { least: 1.5, greatest: 2.5, by: Some("latency.l1".into()) };
         let kernel = Kernel { before: Some(600.0), after: Some(700.0), source: "6.1".into() };
         let judgement = Judgement {
             agreement: Some(Agreement::Disagrees),
@@ -212,6 +212,7 @@ pub(crate) mod tests {
         Row {
             published: Some(Published::sides(8000.0, 9000.0, "theirs", "there")),
             kernel: Some(kernel),
+            band: Some(band),
             judgements: vec![judgement],
             ..results.rows.remove(0)
         }

@@ -10,7 +10,7 @@ pub(super) mod trials;
 
 use super::{
     Experiment, Key, Plan, Results, Tell,
-    pairs::{Pair, Steps},
+    pairs::{Pair, run_pairs},
 };
 use crate::Error;
 use crate::report::{
@@ -42,15 +42,11 @@ const BOTH_KERNELS: &str = "Linux 6.1 without and 6.12 with the change, 4 CPUs i
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let pairs = trials::pairs(plan)?;
-    let bands = if plan.quick { 0 } else { trials::BANDS.len() };
     let sides = 2 * pairs.len() * plan.seeds.len();
-    let mut steps = Steps::new(sides + bands * 4 * trials::PARAMETERS.len(), tell);
     let mut results = Results { rows: rows(), ..Results::default() };
-    for pair in &pairs {
-        fill(pair, plan, &mut steps, &mut results)?;
-    }
+    run_pairs(&pairs, plan, &figures, tell, &mut results)?;
     results.rows.sort_by_key(place);
-    results.findings = findings(&results);
+    results.findings.splice(0..0, findings(&results));
     results.checks.push(Check::new(
         "invariants",
         true,
@@ -59,27 +55,9 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     Ok(results)
 }
 
-fn fill(
-    pair: &Pair,
-    plan: &Plan,
-    steps: &mut Steps<'_, '_>,
-    results: &mut Results,
-) -> Result<(), Error> {
-    let outcome = pair.run(plan, steps)?;
-    let mut bands = Vec::new();
-    let machine = pair.simulation.spec.name();
-    let here = (pair.workload, machine, pair.subject);
-    for (_, metric) in trials::BANDS.iter().filter(|(of, _)| *of == here) {
-        let band = pair.band(plan, &outcome, metric, &trials::PARAMETERS, steps)?;
-        bands.push((metric, band));
-    }
-    outcome.fill(pair, trials::figures(pair.workload, machine), results);
-    for (metric, band) in bands {
-        if let Some(row) = results.find(pair.key(metric)) {
-            row.band = band;
-        }
-    }
-    Ok(())
+/// The figures of the rows of a pair.
+fn figures(pair: &Pair) -> &'static [&'static str] {
+    trials::figures(pair.workload, pair.simulation.spec.name())
 }
 
 /// The position of a row: allocators side by side, figure by figure.
@@ -241,13 +219,10 @@ mod tests {
     #[test]
     fn a_guests_exits_drain_once_each_with_every_free_and_never_with_the_change() {
         let plan = Plan::new(1, true);
-        let pairs = trials::pairs(&plan).unwrap();
-        let mut tell = |_, _| ();
-        let mut steps = Steps::new(4, &mut tell);
+        let mut pairs = trials::pairs(&plan).unwrap();
+        pairs.retain(|pair| pair.workload == "exits");
         let mut results = Results { rows: rows(), ..Results::default() };
-        for pair in pairs.iter().filter(|pair| pair.workload == "exits") {
-            fill(pair, &plan, &mut steps, &mut results).unwrap();
-        }
+        run_pairs(&pairs, &plan, &figures, &mut |_, _| (), &mut results).unwrap();
         let drains = results.rows.iter().filter(|row| row.metric == "drains_per_exit");
         let sides: Vec<(f64, f64)> = drains
             .filter_map(|row| row.measured.as_ref())

@@ -46,15 +46,6 @@ const SERVER_LOAD: u64 = 33_000;
 pub(super) const LOAD_WAS_FITTED: &str = "the computation of compilers between two faults was chosen to \
                                           match the wait before the change";
 
-/// Modelled changes with a sensitivity band: workload, machine, allocator; figure.
-pub(super) const BANDS: [((&str, &str, &str), &str); 2] = [
-    (("socket-pairs", SOCKET_MACHINE, LISTS), "bandwidth_bytes_per_s"),
-    (("socket-pairs", SOCKET_MACHINE, LISTS), "zone_lock_wait_pct"),
-];
-/// The parameters that such changes may depend on.
-pub(super) const PARAMETERS: [&str; 3] =
-    ["latency.modified_same_socket", "lock.handoff_line", "code.list_buddy_give"];
-
 /// The figures of rows, in the order of output.
 pub(super) fn figures(workload: &str, machine: &str) -> &'static [&'static str] {
     match (workload, machine) {

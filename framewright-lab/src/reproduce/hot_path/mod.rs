@@ -16,7 +16,7 @@ use framewright_sim::machine::Spec;
 
 use super::{
     Experiment, Key, Plan, Results, Tell,
-    pairs::{Pair, Steps, column},
+    pairs::{Pair, Steps, column, run_pairs},
 };
 use crate::Error;
 use crate::{
@@ -54,12 +54,8 @@ const OTHER_TEXT: &str = "the published file has much other code, so percentages
 const INSTRUCTIONS: &str = "locked_instructions_per_frame_taken";
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
-    let pairs = count();
-    let bands = if plan.quick { 0 } else { BAND_RUNS };
-    let total =
-        instructions::BUILD_STEPS + instructions::STEPS + 2 * pairs * plan.seeds.len() + bands;
-    let mut steps = Steps::new(total, tell);
     let mut results = Results { rows: rows(), ..Results::default() };
+    let mut steps = Steps::new(instructions::BUILD_STEPS + instructions::STEPS, tell);
     let measured = measure(plan, &mut steps, &mut results);
     let counts = match measured {
         Ok(counts) => counts,
@@ -68,7 +64,7 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
             Counts::RECORDED
         }
     };
-    run_machines(plan, &counts, &mut steps, &mut results)?;
+    run_pairs(&pairs(plan, &counts)?, plan, &|_| &MODELLED, tell, &mut results)?;
     results.findings.extend(findings(&results));
     Ok(results)
 }
@@ -260,37 +256,17 @@ const LISTS: ListSizes = ListSizes { batch: 31, high: 186 };
 const MACHINES: [&str; 2] = ["skx-2s-112", "skx-4s-224"];
 /// The parameter for the cost of a frame that list-buddy takes.
 const PRICE: &str = "code.list_buddy_take";
-/// The parameters that the effect of instructions may depend on.
-const PARAMETERS: [&str; 3] = ["latency.loaded", "lock.handoff_line", "code.list_buddy_give"];
-/// Runs for the bands: one machine.
-const BAND_RUNS: usize = 4 * PARAMETERS.len();
+/// The modelled figures of every pair.
+const MODELLED: [&str; 2] = ["pages_per_s", "lock_cycles_per_frame"];
 
-/// The number of pairs.
-fn count() -> usize {
-    MACHINES.len() + 1
-}
-
-/// Runs all pairs and fills their rows.
-fn run_machines(
-    plan: &Plan,
-    counts: &Counts,
-    steps: &mut Steps<'_, '_>,
-    results: &mut Results,
-) -> Result<(), Error> {
-    for (number, machine) in MACHINES.into_iter().enumerate() {
-        let pair = inlining(plan, Spec::preset(machine)?, counts);
-        let outcome = pair.run(plan, steps)?;
-        let bands: &[&str] = if number == 0 { &PARAMETERS } else { &[] };
-        let band = pair.band(plan, &outcome, "pages_per_s", bands, steps)?;
-        outcome.fill(&pair, &["pages_per_s", "lock_cycles_per_frame"], results);
-        if let Some(row) = results.find(pair.key("pages_per_s")) {
-            row.band = band;
-        }
+/// All pairs: inlining on each published machine, and bulk removal.
+fn pairs(plan: &Plan, counts: &Counts) -> Result<Vec<Pair>, Error> {
+    let mut pairs = Vec::new();
+    for machine in MACHINES {
+        pairs.push(inlining(plan, Spec::preset(machine)?, counts));
     }
-    let pair = bulk(plan, Spec::preset(MACHINES[0])?);
-    let outcome = pair.run(plan, steps)?;
-    outcome.fill(&pair, &["pages_per_s", "lock_cycles_per_frame"], results);
-    Ok(())
+    pairs.push(bulk(plan, Spec::preset(MACHINES[0])?));
+    Ok(pairs)
 }
 
 fn inlining(plan: &Plan, spec: Spec, counts: &Counts) -> Pair {

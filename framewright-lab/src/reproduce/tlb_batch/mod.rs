@@ -12,7 +12,7 @@ mod host;
 mod trials;
 
 use super::{
-    Experiment, Key, Plan, Results, Tell,
+    Experiment, Key, Plan, Results, Tell, bands,
     pairs::{BySetting, Steps},
 };
 use crate::Error;
@@ -73,8 +73,10 @@ const MODELLED: [&str; 4] = ["elapsed_s", "system_time_s", "ipis_per_s", "flush_
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let trials = trials::trials(plan)?;
+    let banded = || trials.iter().filter(|trial| trial.is_published());
     let runs = trials.len() * trials::SETTINGS * plan.seeds.len() + 2;
-    let mut steps = Steps::new(runs, tell);
+    let variations: usize = banded().map(|trial| bands::count(&trial.paging.spec, plan)).sum();
+    let mut steps = Steps::new(runs + variations, tell);
     let mut results = Results { rows: rows(), ..Results::default() };
     for trial in &trials {
         let outcome = trial.run(plan, &mut steps)?;
@@ -83,6 +85,14 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
             for metric in shown {
                 let key = trial.key(subject, metric);
                 fill(&mut results, key, outcome.sides(before, after, metric));
+            }
+        }
+        if trial.is_published() {
+            let varied = trial.vary(plan, &mut steps)?;
+            if let Some(as_is) = outcome.first(OFF, ALL) {
+                for metric in MODELLED {
+                    results.banded(trial.key(BATCHED, metric), &as_is, &varied);
+                }
             }
         }
         if !plan.quick {
@@ -102,12 +112,13 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     results.rows.retain(|row| row.measured.is_some() || row.modelled.is_some());
     results.rows.sort_by_key(place);
     results.findings.extend(findings(&results));
+    results.findings.extend(bands::described(banded().map(|trial| &trial.paging.spec), plan));
     Ok(results)
 }
 
 fn fill(results: &mut Results, key: Key<'_>, sides: Option<Sides>) {
     if MODELLED.contains(&key.metric) {
-        results.modelled(key, sides, None);
+        results.modelled(key, sides);
     } else {
         results.measured(key, sides);
     }

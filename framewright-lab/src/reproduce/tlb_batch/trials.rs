@@ -9,6 +9,7 @@ use crate::{
     report::Run,
     reproduce::{
         Key, Plan,
+        bands::{Varied, vary},
         pairs::{BySetting, Steps},
     },
     workloads::{
@@ -143,6 +144,30 @@ impl Trial {
         side.tuning.zone.watermark_scale = self.watermark_scale;
         side.tuning.pcp.batch = self.pcp_batch;
         side
+    }
+
+    /// Whether the times of this machine and workload were published.
+    pub(super) fn is_published(&self) -> bool {
+        self.workload == PROCESSES && [LARGE, DESK].contains(&self.paging.spec.name())
+    }
+
+    /// Runs both sides of the published change on machines with other parameters, with the first seed.
+    pub(super) fn vary(
+        &self,
+        plan: &Plan,
+        steps: &mut Steps<'_, '_>,
+    ) -> Result<Vec<Varied>, Error> {
+        vary(&self.paging.spec, plan, |spec| {
+            let paging = Paging { spec: spec.clone(), ..self.paging.clone() };
+            let run = |setting| -> Result<Run, Error> {
+                let side = self.side(setting, 0);
+                let outcome = paging.run_once(&side, plan.seeds[0], &mut |_, _| {})?;
+                Ok(run_of(&side, &[outcome]))
+            };
+            let runs = [run(OFF)?, run(ALL)?];
+            steps.step();
+            Ok(runs)
+        })
     }
 
     /// Runs the default setting with one seed.
