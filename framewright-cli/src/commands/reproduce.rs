@@ -45,7 +45,8 @@ Examples:
   framewright reproduce high-order-drain --quick
       One seed, short runs, nothing judged.
 
-Exit codes: 0 every judged figure agrees, 1 a figure does not, 2 bad input.";
+Exit codes: 0 every judged figure agrees, 1 a figure does not, or some could not be measured (the verdict is \
+`incomplete`: outside of the source tree, hot-path cannot build the programs that it compares), 2 bad input.";
 
 const ALL: &str = "all";
 
@@ -147,6 +148,9 @@ fn show(
         for finding in &results.findings {
             text.push_str(&paragraph(&format!("found: {finding}")));
         }
+        for published in results.not_modelled {
+            text.push_str(&paragraph(&format!("not modelled: {published}")));
+        }
         for check in &results.checks {
             let word = if check.passed { "holds" } else { "DOES NOT HOLD" };
             let line = format!("{}  {word}: {}", bold(&check.name, style), check.detail);
@@ -171,6 +175,10 @@ fn notes(rows: &[Row]) -> IndexSet<String> {
     let kernels = rows.iter().filter_map(|row| row.kernel.as_ref());
     let kernels = kernels.map(|kernel| format!("kernel: {}", kernel.source));
     let mut notes: IndexSet<String> = published.chain(kernels).collect();
+    notes.extend(rows.iter().filter_map(|row| {
+        let why = row.unsteady.as_ref()?;
+        Some(format!("unsteady: {}, {} of {}: {why}", row.machine, row.metric, row.subject))
+    }));
     let mut shown: IndexMap<&str, IndexSet<String>> = IndexMap::new();
     for (row, judgement) in
         rows.iter().flat_map(|row| row.judgements.iter().map(move |it| (row, it)))

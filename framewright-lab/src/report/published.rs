@@ -36,6 +36,9 @@ pub struct Row {
     pub modelled: Option<Sides>,
     /// The range of the judged quantity while all parameters of the machine that were not measured vary.
     pub band: Option<Band>,
+    /// Why the modelled figure has no level, only a change: windows or seeds differ too much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsteady: Option<String>,
     /// Values up to this one count as zero.
     #[serde(serialize_with = "short")]
     pub resolution: f64,
@@ -291,6 +294,7 @@ mod tests {
             measured: None,
             modelled: Sides::alone(&[40.0], Unit::PerSecond, None),
             band: None,
+            unsteady: None,
             resolution: 0.0,
             judgements: vec![Judgement {
                 agreement: Some(Agreement::NotJudged),

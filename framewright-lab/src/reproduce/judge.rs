@@ -38,7 +38,8 @@ pub fn judge(results: &mut Results, plan: &Plan) {
     results.rows.extend(orders);
 }
 
-/// The verdict over all judged rows and further checks. An experiment without a judged row fails.
+/// The verdict over all judged rows and further checks. An experiment without a judged row fails; so does one that could
+/// not measure all of its rows, whose verdict is *incomplete*.
 pub fn verdict(results: &[Results], plan: &Plan) -> Verdict {
     let mut checks: Vec<Check> = Vec::new();
     for results in results {
@@ -54,11 +55,18 @@ pub fn verdict(results: &[Results], plan: &Plan) -> Verdict {
     }
     let verdict = Verdict::of(checks);
     let rows: Vec<&Row> = results.iter().flat_map(|results| &results.rows).collect();
-    Verdict { words: sentence(&rows, plan, verdict.passed), ..verdict }
+    let incomplete = !plan.quick && results.iter().any(|results| results.incomplete);
+    let word = match (verdict.passed, incomplete) {
+        (false, _) => "NO",
+        (true, true) => "incomplete",
+        (true, false) => "yes",
+    };
+    let words = sentence(&rows, plan, word);
+    Verdict { words, passed: verdict.passed && !incomplete, ..verdict }
 }
 
 /// The verdict in words.
-fn sentence(rows: &[&Row], plan: &Plan, passed: bool) -> String {
+fn sentence(rows: &[&Row], plan: &Plan, word: &str) -> String {
     if plan.quick {
         return "not judged with --quick".into();
     }
@@ -68,7 +76,6 @@ fn sentence(rows: &[&Row], plan: &Plan, passed: bool) -> String {
     };
     let agreeing = count(&[Agreement::Agrees]);
     let judged = agreeing + count(&[Agreement::Disagrees, Agreement::Missing]);
-    let word = if passed { "yes" } else { "NO" };
     let reached = judgements().any(|it| it.against == Reference::KernelOrBetter);
     let rule = match reached {
         true => "same sign, within a factor of three, or better than a running kernel",
@@ -101,7 +108,9 @@ fn checks_of(row: &Row) -> impl Iterator<Item = Check> {
     row.judgements.iter().filter_map(|judgement| {
         let (passed, detail) = match judgement.agreement? {
             Agreement::NotJudged => return None,
-            Agreement::Missing => (false, "no figure of this library".into()),
+            Agreement::Missing => {
+                (false, row.unsteady.clone().unwrap_or("no figure of this library".into()))
+            }
             agreement => (agreement == Agreement::Agrees, detail(row, judgement)),
         };
         Some(Check { name: format!("{}, {}", row.experiment, row.key()), passed, detail })
@@ -278,6 +287,9 @@ fn reference(row: &Row, judgement: &Judgement) -> Option<f64> {
 fn our_figure(row: &Row, by: Quantity) -> Option<f64> {
     let Sides { before, after, change_pct } = row.modelled.as_ref().or(row.measured.as_ref())?;
     let median = |metric: &Option<Metric>| metric.as_ref().map(|metric| metric.median);
+    if row.unsteady.is_some() && by != Quantity::Change {
+        return None;
+    }
     pick(by, Some(before.median), median(after), median(change_pct))
 }
 
@@ -385,6 +397,22 @@ mod tests {
     }
 
     #[test]
+    fn an_unsteady_row_has_no_level_but_a_change() {
+        let both = Row {
+            unsteady: Some("seeds differ by 9 %".into()),
+            ..row(4.0, 4.0)
+                .published(Published::sides(100.0, 104.0, "", ""))
+                .also(Quantity::Before, Role::Predicted)
+        };
+        let (agreements, verdict) = judged(vec![both], false);
+        assert_eq!(agreements, [Agreement::Agrees, Agreement::Missing]);
+        assert!(
+            verdict.checks.iter().any(|check| check.detail == "seeds differ by 9 %"),
+            "{verdict:?}"
+        );
+    }
+
+    #[test]
     fn a_quick_run_judges_nothing_and_fails_nothing() {
         let (agreements, verdict) = judged(vec![row(4.0, -4.0)], true);
         assert_eq!(agreements, [Agreement::NotJudged]);
@@ -397,6 +425,22 @@ mod tests {
         let words = |ours: f64| judged(vec![row(4.0, ours)], false).1.words;
         assert!(words(4.0).starts_with("yes: 1 of 1 judged figures agree"), "{}", words(4.0));
         assert!(words(-4.0).starts_with("NO: 0 of 1 judged figures agree"), "{}", words(-4.0));
+    }
+
+    #[test]
+    fn a_verdict_without_a_measurement_is_incomplete() {
+        let of = |ours, incomplete, quick| {
+            let plan = Plan::new(1, quick);
+            let mut results =
+                Results { rows: vec![row(4.0, ours)], incomplete, ..Results::default() };
+            judge(&mut results, &plan);
+            verdict(&[results], &plan)
+        };
+        let verdict = of(4.0, true, false);
+        assert!(verdict.words.starts_with("incomplete: 1 of 1"), "{verdict:?}");
+        assert!(!verdict.passed);
+        assert!(of(-4.0, true, false).words.starts_with("NO"));
+        assert!(of(4.0, true, true).passed, "a quick run measures nothing");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Runs a workload before and after a change, on a simulated machine, once per seed.
 
 use framewright::Tuning;
+use indexmap::IndexSet;
 
 use super::{
     Key, Plan, Results, Tell,
@@ -8,9 +9,9 @@ use super::{
 };
 use crate::Error;
 use crate::{
-    report::{Better, Metric, Row, Run, Sides, Unit},
-    simulated::{Column, ListSizes, Simulation},
-    workloads::{Side, run_of},
+    report::{Better, Metric, Row, Run, Sides, Unit, decimal},
+    simulated::{self, Column, ListSizes, Simulation},
+    workloads::{Side, Workload, run_of},
 };
 
 /// Figures of time: they depend on the costs of the machine.
@@ -22,6 +23,19 @@ const MODELLED: [&str; 6] = [
     "hot_reuse_pct",
     "warm_reuse_pct",
 ];
+
+/// The number of windows before the measured one.
+const WINDOWS: &str = "warm_up_windows";
+/// Whether no number of windows was enough.
+const UNSETTLED: &str = "unsettled";
+/// The maximum difference of the levels of two seeds, in percent.
+const MOST_APART: f64 = 5.0;
+
+/// The duration of a workload: windows are repeated until they are steady. A quick run has one window, a tenth as long.
+pub(super) fn length(plan: &Plan, work: &Workload) -> simulated::Plan {
+    let full = simulated::Plan::of(work);
+    if plan.quick { full.quick() } else { simulated::Plan { steady: true, ..full } }
+}
 
 /// An allocator, a workload and a machine: the subject of a row.
 pub(super) struct Pair {
@@ -146,6 +160,15 @@ impl Pair {
         let mut run = run_of(&label, &column.settings, &[window]);
         let bulk_frees = ratio(&run, "drains", "pages");
         run.metrics.extend(bulk_frees.map(|metric| ("bulk_frees_per_page".to_owned(), metric)));
+        let mut count = |name: &str, value: f64| {
+            run.metrics.insert(name.to_owned(), Metric::once(value, Unit::Count, None));
+        };
+        count(
+            "mixed_drains_pct",
+            100.0 * window.counts.mixed_drains as f64 / window.counts.drains.max(1) as f64,
+        );
+        count(WINDOWS, window.windows_before.into());
+        count(UNSETTLED, f64::from(u8::from(window.unsettled)));
         Ok(run)
     }
 }
@@ -164,13 +187,27 @@ pub(super) fn run_pairs(
     let of_bands = pairs.iter().zip(&banded).filter(|(_, banded)| **banded);
     let variations: usize = of_bands.clone().map(|(pair, _)| pair.variations(plan)).sum();
     let mut steps = Steps::new(sides + variations, tell);
+    let mut windows = IndexSet::new();
     for (pair, &banded) in pairs.iter().zip(&banded) {
         let outcome = pair.run(plan, &mut steps)?;
+        if pair.simulation.plan.steady {
+            let Pair { workload, subject, simulation, .. } = pair;
+            let number = outcome.windows().unwrap_or_default();
+            windows
+                .insert(format!("{workload} on {}, {subject}: {number}", simulation.spec.name()));
+        }
         let varied = if banded { pair.vary(plan, &mut steps)? } else { Vec::new() };
         outcome.fill(pair, figures(pair), &varied, results);
     }
     let machines = of_bands.map(|(pair, _)| &pair.simulation.spec);
     results.findings.extend(bands::described(machines, plan));
+    if !windows.is_empty() {
+        let windows: Vec<String> = windows.into_iter().collect();
+        results.findings.push(format!(
+            "windows that were run before one agreed with the one before it, within 2 %: {}",
+            windows.join("; ")
+        ));
+    }
     Ok(())
 }
 
@@ -180,6 +217,39 @@ impl Outcome {
         let known = &self.before.first()?.metrics.get(metric)?;
         let [before, after] = [&self.before, &self.after].map(|runs| values(runs, metric));
         Sides::paired(&before?, &after?, known.unit, known.better)
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.before.iter().chain(&self.after)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.runs().filter_map(|run| run.metrics.get(UNSETTLED)).all(|it| it.median == 0.0)
+    }
+
+    /// The minimum and maximum number of windows before the measured ones, as text.
+    fn windows(&self) -> Option<String> {
+        let counts = || self.runs().filter_map(|run| Some(run.metrics.get(WINDOWS)?.median as u32));
+        let (least, most) = (counts().min()?, counts().max()?);
+        Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
+    }
+
+    /// Why a modelled figure has no level, if it has none.
+    fn unsteady(&self, metric: &str, sides: Option<&Sides>) -> Option<String> {
+        let is_rate = ["pages_per_s", "bandwidth_bytes_per_s"].contains(&metric);
+        if !self.is_settled() {
+            return MODELLED.contains(&metric).then(|| {
+                "successive windows differ by more than 2 %, however many are run".to_owned()
+            });
+        }
+        let sides = sides.filter(|_| is_rate)?;
+        let apart = [Some(&sides.before), sides.after.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|metric| 100.0 * (metric.max - metric.min) / metric.median)
+            .fold(0.0, f64::max);
+        (apart > MOST_APART)
+            .then(|| format!("seeds differ by {} % (at most {MOST_APART} %)", decimal(apart, 1)))
     }
 
     /// Both sides of the first seed.
@@ -199,11 +269,13 @@ impl Outcome {
         let first = self.first();
         for &metric in metrics {
             let (key, sides) = (pair.key(metric), self.sides(metric));
+            let unsteady = self.unsteady(metric, sides.as_ref());
             if MODELLED.contains(&metric) {
                 results.modelled(key, sides);
                 if let Some(first) = &first {
                     results.banded(key, first, varied);
                 }
+                results.unsteady(key, unsteady);
             } else {
                 results.measured(key, sides);
             }
@@ -229,6 +301,19 @@ impl BySetting {
     pub(super) fn first(&self, before: usize, after: usize) -> Option<Varied> {
         let run = |setting: usize| self.0[setting].first().cloned();
         Some(Varied { by: None, before: run(before)?, after: run(after)? })
+    }
+
+    /// The minimum (or whatever `pick` prefers) of a figure over the seeds, with two settings.
+    pub(super) fn extremes(
+        &self,
+        before: usize,
+        after: usize,
+        metric: &str,
+        pick: fn(f64, f64) -> f64,
+    ) -> Option<Sides> {
+        let known = self.0[before].first()?.metrics.get(metric)?;
+        let of = |setting| self.values(setting, metric)?.into_iter().reduce(pick);
+        Sides::paired(&[of(before)?], &[of(after)?], known.unit, known.better)
     }
 
     /// The median of a figure over the seeds.
@@ -290,7 +375,7 @@ mod tests {
     /// The classic design, with a few processes and pages.
     fn pair(price_before: Option<(&'static str, f64)>) -> Pair {
         let work = Workload::PageFault(PageFault { frames: 512, ..PageFault::new(1) });
-        let plan = simulated::Plan { warm_up: 100_000, window: 1_000_000 };
+        let plan = simulated::Plan { warm_up: 100_000, window: 1_000_000, steady: false };
         let spec = Spec::uniform(2).unwrap();
         let simulation = Simulation { work, spec, frames: Some(1 << 14), plan };
         let list_buddy = |side: &Side| Column::list_buddy(&side.label, side);

@@ -18,6 +18,10 @@ pub struct Results {
     pub findings: Vec<String>,
     /// Checks besides agreement: invariants, goals of the library.
     pub checks: Vec<Check>,
+    /// Published figures that have no row, and why; each a sentence.
+    pub not_modelled: &'static [&'static str],
+    /// Whether rows have no figure because something could not be measured here.
+    pub incomplete: bool,
 }
 
 /// The key of a row.
@@ -65,6 +69,13 @@ impl Results {
         row.modelled = Some(sides);
     }
 
+    /// Enters why the row of `key` has no level, if it has none.
+    pub(super) fn unsteady(&mut self, key: Key<'_>, why: Option<String>) {
+        if let Some(row) = self.find(key) {
+            row.unsteady = why;
+        }
+    }
+
     /// Enters the band of the first judged quantity of the row of `key`: its range over the machine as it is, and with
     /// other parameters.
     pub(super) fn banded(&mut self, key: Key<'_>, as_is: &Varied, varied: &[Varied]) {
@@ -95,6 +106,7 @@ impl Key<'_> {
             measured: None,
             modelled: None,
             band: None,
+            unsteady: None,
             resolution: 0.0,
             judgements: vec![Judgement::new(Quantity::Change, Reference::Published)],
         }

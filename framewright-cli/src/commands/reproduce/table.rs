@@ -40,8 +40,8 @@ const COLUMNS: [Column; 14] = [
     figures("measured\nchange", |row| {
         median(row.measured.as_ref()?.change_pct.as_ref()).map(change)
     }),
-    figures("modelled\nbefore", |row| value(row, Some(row.modelled.as_ref()?.before.median))),
-    figures("modelled\nafter", |row| value(row, median(row.modelled.as_ref()?.after.as_ref()))),
+    figures("modelled\nbefore", |row| level(row, Some(row.modelled.as_ref()?.before.median))),
+    figures("modelled\nafter", |row| level(row, median(row.modelled.as_ref()?.after.as_ref()))),
     figures("modelled\nchange", |row| {
         median(row.modelled.as_ref()?.change_pct.as_ref()).map(change)
     }),
@@ -139,6 +139,14 @@ fn measure(judgement: &Judgement) -> String {
 
 fn median(metric: Option<&Metric>) -> Option<f64> {
     metric.map(|metric| metric.median)
+}
+
+/// A modelled level, unless the row has none.
+fn level(row: &Row, level: Option<f64>) -> Option<String> {
+    match &row.unsteady {
+        Some(_) => level.map(|_| "unsteady".to_owned()),
+        None => value(row, level),
+    }
 }
 
 fn value(row: &Row, value: Option<f64>) -> Option<String> {
@@ -282,6 +290,13 @@ pub(crate) mod tests {
         for line in text.lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
+    }
+
+    #[test]
+    fn an_unsteady_row_shows_no_level() {
+        let row = Row { unsteady: Some("seeds differ".into()), ..row() };
+        let text = table(&[&row], Style::Plain).to_string();
+        assert!(text.matches("unsteady").count() == 2 && text.contains("+25.0%"), "{text}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::{
     reproduce::{
         Plan,
-        pairs::{Pair, column},
+        pairs::{self, Pair, column},
     },
     simulated::{self, Column, ListSizes, Simulation},
     workloads::{Side, Workload, kbuild::Kbuild, socket_pairs::SocketPairs},
@@ -149,8 +149,9 @@ pub(in crate::reproduce) fn length(
     work: &Workload,
     frames: Option<u64>,
 ) -> simulated::Plan {
-    let full = simulated::Plan::of(work);
-    let part = if plan.quick { 10 } else { 1 };
-    let warm_up = if frames == Some(GUEST_FRAMES) { 0 } else { full.warm_up / part };
-    simulated::Plan { warm_up, window: full.window / part }
+    let length = pairs::length(plan, work);
+    match frames {
+        Some(GUEST_FRAMES) => simulated::Plan { warm_up: 0, steady: false, ..length },
+        _ => length,
+    }
 }

@@ -229,7 +229,7 @@ pub(super) const BUILD_STEPS: usize = 2;
 /// The program, an example of this package.
 const PACKAGE: &str = "framewright-peers";
 const PROGRAM: &str = "bulk-take";
-/// Makes both packages call functions that are inlined otherwise. The compiler flags of the source
+/// Makes each package call one function that is inlined otherwise. The compiler flags of the source
 /// tree are used, too.
 const OUTLINED: &[&str] =
     &["--config", r#"target."cfg(all())".rustflags=["--cfg", "framewright_outlined"]"#];
@@ -262,12 +262,12 @@ impl Builds {
         Ok(builds)
     }
 
-    /// The program in which the functions that take frames are called.
+    /// The program in which the function that takes frames is called.
     pub(super) fn outlined(&self) -> PathBuf {
         self.folder.path().join("outlined")
     }
 
-    /// The program in which the functions that take frames are inlined.
+    /// The program in which the function that takes frames is inlined.
     pub(super) fn inlined(&self) -> PathBuf {
         self.folder.path().join("inlined")
     }
