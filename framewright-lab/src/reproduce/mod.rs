@@ -13,6 +13,7 @@
 //! | `compaction`, `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each: rows, then a run |
 //! | `results`                                    | [`Results`]: rows by name, to be filled    |
 //! | `pairs`                                      | both sides of a change, seed by seed       |
+//! | `settings`                                   | runs of more than two settings, by number  |
 //! | [`bands`]                                    | ranges of figures while parameters vary    |
 //! | `judge`                                      | agreement, row by row, and the verdict     |
 //! | `prices`                                     | [`Mechanism`]: the costs behind its gain   |
@@ -26,6 +27,7 @@ mod judge;
 mod pairs;
 mod prices;
 mod results;
+mod settings;
 mod tlb_batch;
 
 use crate::Error;

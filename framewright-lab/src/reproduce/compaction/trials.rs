@@ -9,10 +9,7 @@ use crate::{
     high_alloc::{Flags, HighAlloc},
     replay::State,
     report::Run,
-    reproduce::{
-        Plan,
-        pairs::{self, BySetting},
-    },
+    reproduce::{Plan, pairs, settings::BySetting},
     workloads::Side,
 };
 

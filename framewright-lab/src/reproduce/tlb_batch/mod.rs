@@ -11,10 +11,7 @@
 mod host;
 mod trials;
 
-use super::{
-    Experiment, Key, Plan, Results, Tell, bands,
-    pairs::{BySetting, Steps},
-};
+use super::{Experiment, Key, Plan, Results, Tell, bands, pairs::Steps, settings::BySetting};
 use crate::Error;
 use crate::report::{
     Better, Check, Published, Quantity, Reference, Role, Row, Run, Sides, Unit, decimal,

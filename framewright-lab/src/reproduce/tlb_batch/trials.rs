@@ -10,7 +10,8 @@ use crate::{
     reproduce::{
         Key, Plan,
         bands::{Variation, Varied, vary},
-        pairs::{BySetting, Steps},
+        pairs::Steps,
+        settings::BySetting,
     },
     workloads::{
         Side,
