@@ -64,7 +64,7 @@ fn cpu_seconds(spec: &Spec, contender: &Column, window: u64) -> f64 {
         work: Workload::PageFault(PageFault::new(1)),
         spec: spec.clone(),
         frames: None,
-        plan: Plan { warm_up: WARM_UP * MS, window: window * MS },
+        plan: Plan { warm_up: WARM_UP * MS, window: window * MS, steady: false },
     };
     let before = now();
     simulation

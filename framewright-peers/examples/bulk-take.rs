@@ -5,7 +5,7 @@
 //! a bulk free before it takes the lock; `framewright`; or `framewright-one-by-one`, the library
 //! taking batches block by block), the order of frees (`mapping` or `random`), and the number of
 //! bursts. Prints the number of frames that refills took. With `--cfg framewright_outlined`, the
-//! compiler does not inline the functions that take frames.
+//! compiler does not inline the function that takes frames.
 
 use framewright::{
     Block, Config, CpuId, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Platform,

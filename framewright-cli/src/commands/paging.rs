@@ -188,7 +188,7 @@ impl FromStr for Days {
 /// `run mmap-read`.
 pub(crate) fn mmap_read(args: &MmapReadArgs) -> Result<Outcome, Failure> {
     let times = if args.common.run.quick { (args.times / 5).max(2) } else { args.times };
-    let work = MmapRead { readers: args.readers, times, disks: args.disks };
+    let work = MmapRead { times, disks: args.disks, ..MmapRead::new(args.readers) };
     if !matches!(args.common.machine, Machine::Qemu(_)) {
         only_on_qemu(&[("--beside", args.beside.linux().is_some())])?;
     }

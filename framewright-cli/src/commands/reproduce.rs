@@ -7,7 +7,9 @@ use std::fmt::Write;
 use clap::Args as ArgGroup;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use framewright_lab::report::{Measured, Report, Role, Row, Style, Verdict};
-use framewright_lab::reproduce::{EXPERIMENTS, Experiment, Plan, Results, judge, verdict};
+use framewright_lab::reproduce::{
+    EXPERIMENTS, Experiment, Plan, Results, Variation, judge, verdict,
+};
 use indexmap::{IndexMap, IndexSet};
 
 use super::{finish, report};
@@ -22,7 +24,11 @@ Each experiment repeats a change of a real kernel's page allocator whose effect 
 Here, before and after are two settings of the library on a simulated machine. The tables have up to four \
 kinds of columns. \"published\": figures from the authors' machine. \"kernel\": counts of a running kernel. \
 \"measured\": counts from the run of the library. \"modelled\": times of the simulated machine. The band is \
-the range of a modelled figure if each estimated parameter of the machine is a quarter smaller or larger.
+the range of a modelled figure while every parameter of the machine that was estimated or fitted is a quarter \
+smaller or larger (framewright machines NAME shows which). By default they vary all at once, in eight \
+combinations of which half have the smaller value of a parameter: each comparison with a published figure then \
+takes 16 further runs. With --bands each parameter varies by itself, for every figure, and the band names the one \
+with the largest effect: some 150 further runs each, which takes hours.
 
 A figure agrees if it has the same sign as the published one and is within a factor of three. If the library \
 is compared with a running kernel's counts (tlb-batch), better figures agree as well. \u{d7}0.68 is our figure \
@@ -39,7 +45,8 @@ Examples:
   framewright reproduce high-order-drain --quick
       One seed, short runs, nothing judged.
 
-Exit codes: 0 every judged figure agrees, 1 a figure does not, 2 bad input.";
+Exit codes: 0 every judged figure agrees, 1 a figure does not, or some could not be measured (the verdict is \
+`incomplete`: outside of the source tree, hot-path cannot build the programs that it compares), 2 bad input.";
 
 const ALL: &str = "all";
 
@@ -55,6 +62,9 @@ pub(crate) struct ReproduceArgs {
     /// One seed and short runs, not judged
     #[arg(long)]
     quick: bool,
+    /// Bands by one parameter of the machine at a time: some 150 further runs per row
+    #[arg(long, conflicts_with = "quick")]
+    bands: bool,
     #[command(flatten)]
     pub(crate) files: ReportArgs,
 }
@@ -69,7 +79,8 @@ impl ReproduceArgs {
 
     /// The amount of work.
     pub(crate) fn plan(&self) -> Plan {
-        Plan::new(self.seeds, self.quick)
+        let variation = if self.bands { Variation::Each } else { Variation::Together };
+        Plan { variation, ..Plan::new(self.seeds, self.quick) }
     }
 }
 
@@ -137,6 +148,9 @@ fn show(
         for finding in &results.findings {
             text.push_str(&paragraph(&format!("found: {finding}")));
         }
+        for published in results.not_modelled {
+            text.push_str(&paragraph(&format!("not modelled: {published}")));
+        }
         for check in &results.checks {
             let word = if check.passed { "holds" } else { "DOES NOT HOLD" };
             let line = format!("{}  {word}: {}", bold(&check.name, style), check.detail);
@@ -161,6 +175,10 @@ fn notes(rows: &[Row]) -> IndexSet<String> {
     let kernels = rows.iter().filter_map(|row| row.kernel.as_ref());
     let kernels = kernels.map(|kernel| format!("kernel: {}", kernel.source));
     let mut notes: IndexSet<String> = published.chain(kernels).collect();
+    notes.extend(rows.iter().filter_map(|row| {
+        let why = row.unsteady.as_ref()?;
+        Some(format!("unsteady: {}, {} of {}: {why}", row.machine, row.metric, row.subject))
+    }));
     let mut shown: IndexMap<&str, IndexSet<String>> = IndexMap::new();
     for (row, judgement) in
         rows.iter().flat_map(|row| row.judgements.iter().map(move |it| (row, it)))

@@ -342,10 +342,11 @@ fn columns(args: &WorkloadArgs) -> Vec<Column> {
 fn plan(work: &Workload, args: &WorkloadArgs) -> Plan {
     let plan = Plan::of(work);
     let plan = match args.run.quick {
-        true => Plan { warm_up: plan.warm_up / 5, window: plan.window / 5 },
+        true => Plan { warm_up: plan.warm_up / 5, window: plan.window / 5, ..plan },
         false => plan,
     };
     Plan {
+        steady: plan.steady,
         warm_up: args.warm_up.unwrap_or(plan.warm_up),
         window: args.window.unwrap_or(plan.window),
     }
@@ -387,7 +388,7 @@ fn show_scaled(report: &Report, scaling: &Scaling, style: Style) -> String {
 }
 
 /// The virtual time of a run, and its seeds.
-fn time(report: &Report, Plan { warm_up, window }: Plan) -> String {
+fn time(report: &Report, Plan { warm_up, window, .. }: Plan) -> String {
     const MS: u64 = 1_000_000;
     let seeds = print::seeds(print::rounds(report) as usize);
     format!("{} virtual ms after {} of warming up; {seeds}", window / MS, warm_up / MS)

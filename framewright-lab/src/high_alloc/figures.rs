@@ -7,7 +7,7 @@ use super::{kernel::Kernel, picture::Snapshot, world::World};
 use crate::{
     report::{
         Run, Unit,
-        figure::{Figure, Over, counters},
+        figure::{Figure, Over, counters, metrics},
     },
     workloads::{EXPIRED, Side},
 };
@@ -44,6 +44,11 @@ counters! {
     headers,
     moved,
     not_moved,
+    /// Entries into the branches of scanners that the repairs of 2013 changed.
+    restarts,
+    without_targets,
+    unsuitable,
+    meetings,
     /// Requests that waited for compaction, and their success.
     stalls,
     stalls_served,
@@ -86,6 +91,10 @@ impl Counts {
             headers: compact.compact_headers_scanned,
             moved: compact.pgmigrate_success,
             not_moved: compact.pgmigrate_fail,
+            restarts: compact.scan_restarts,
+            without_targets: compact.scan_without_targets,
+            unsuitable: compact.scan_unsuitable,
+            meetings: compact.scan_meetings,
             stalls: stats.compact_stall,
             stalls_served: stats.compact_success,
             stalls_failed: stats.compact_fail,
@@ -247,6 +256,37 @@ const FIGURES: &[Figure<Outcome>] = &[
     first!("pass1_pgfault", faults),
 ];
 
+/// Figures for comparison with publications: costs, numbers per request, and entries into the branches that the repairs
+/// changed.
+const COMPARED: &[Figure<Outcome>] = &[
+    Figure::lower("compaction_cost", Unit::Count, |o| {
+        // The weights of the published row. It was meant to include the free scanner's frames, and did not.
+        let Counts { migrate_scanned, isolated, moved, not_moved, .. } = o.counts;
+        Some((7 * migrate_scanned + 19 * isolated + 1038 * moved + 14 * not_moved) as f64 / 1e6)
+    }),
+    Figure::lower("migrate_scanned_per_request", Unit::Ratio, |o| {
+        Some(o.counts.migrate_scanned as f64 / attempts(o))
+    }),
+    Figure::lower("isolated_per_request", Unit::Ratio, |o| {
+        Some(o.counts.isolated as f64 / attempts(o))
+    }),
+    Figure::lower("migrated_per_request", Unit::Ratio, |o| {
+        Some(o.counts.moved as f64 / attempts(o))
+    }),
+    count!(known "scan_restarts", restarts),
+    count!(known "scan_without_targets", without_targets),
+    count!(known "scan_unsuitable", unsuitable),
+    count!(known "scan_meetings", meetings),
+];
+
+/// The figures of one side with one seed, and those for comparison with publications.
+pub(crate) fn compared_run_of(side: &Side, outcome: Outcome) -> Run {
+    let outcome = [outcome];
+    let mut run = run_of(side, &outcome);
+    run.metrics.extend(metrics(COMPARED, &outcome));
+    run
+}
+
 /// The figures of one side.
 pub(crate) fn run_of(side: &Side, outcomes: &[Outcome]) -> Run {
     side.run(FIGURES, outcomes)
@@ -267,6 +307,11 @@ fn positive(nanos: u64) -> Option<f64> {
 /// passes of equal load.
 fn faults_per_second(pass: &Pass, builders: u64) -> f64 {
     pass.counts.faults as f64 * 1e9 / (pass.nanos * builders).max(1) as f64
+}
+
+/// Requests of the three passes.
+fn attempts(outcome: &Outcome) -> f64 {
+    outcome.phases.iter().map(|pass| pass.attempts).sum::<u64>().max(1) as f64
 }
 
 /// Huge pages that requests got in the three passes.
@@ -312,6 +357,18 @@ mod tests {
         let metrics = run_of(&Side::new("x"), &[outcome(&[1], 10, counts)]).metrics;
         let of = |name: &str| metrics[name].median;
         assert_eq!((of("examined_per_huge_page"), of("migrated_per_huge_page")), (10.0, 5.0));
+    }
+
+    #[test]
+    fn the_published_cost_of_compaction_follows_from_the_published_counts() {
+        let counts = Counts {
+            migrate_scanned: 42_290_478,
+            isolated: 2_547_248,
+            moved: 1_177_325,
+            ..Counts::default()
+        };
+        let run = compared_run_of(&Side::new("x"), outcome(&[1], 10, counts));
+        assert_eq!(run.metrics["compaction_cost"].median.floor(), 1566.0);
     }
 
     #[test]

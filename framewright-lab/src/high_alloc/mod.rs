@@ -219,12 +219,12 @@ impl HighAlloc {
         })
     }
 
-    /// Runs every side with one seed; a run for each.
+    /// Runs every side with one seed; a run for each, also with the figures for comparison with publications.
     pub(crate) fn run_each(&self, sides: &[Side], seed: u64) -> Result<Vec<Run>, Error> {
         let jobs: Vec<(usize, u64)> = (0..sides.len()).map(|side| (side, seed)).collect();
         let outcomes = self.run_all(sides, &jobs, &mut |_, _| ())?;
         let runs = sides.iter().zip(outcomes);
-        Ok(runs.map(|(side, outcome)| figures::run_of(side, &[outcome])).collect())
+        Ok(runs.map(|(side, outcome)| figures::compared_run_of(side, outcome)).collect())
     }
 
     fn title(&self, seed: Option<&u64>) -> String {

@@ -173,7 +173,7 @@ fn gain_without_costs(mut paging: Paging) -> f64 {
 
 #[test]
 fn batches_gain_nothing_where_interrupts_and_flushes_cost_nothing() {
-    let spec = Spec::preset("desk-1n-4").unwrap();
+    let spec = Spec::preset("desk-1n-8").unwrap();
     let event_loop = Paging { spec, ..mmap_read(Readers::Processes, 4, 64) };
     let trials = [
         event_loop,

@@ -35,8 +35,11 @@ pub struct Row {
     pub measured: Option<Sides>,
     /// The cost on the simulated machine.
     pub modelled: Option<Sides>,
-    /// The range of the judged quantity while parameters that it may depend on vary.
+    /// The range of the judged quantity while all parameters of the machine that were not measured vary.
     pub band: Option<Band>,
+    /// Why the modelled figure has no level, only a change: windows or seeds differ too much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsteady: Option<String>,
     /// Values up to this one count as zero.
     #[serde(serialize_with = "short")]
     pub resolution: f64,
@@ -94,8 +97,8 @@ pub struct Band {
     /// The maximum.
     #[serde(serialize_with = "short")]
     pub greatest: f64,
-    /// The parameter with the largest effect.
-    pub by: String,
+    /// The parameter with the largest effect; `None` if parameters vary together.
+    pub by: Option<String>,
 }
 
 /// A quantity of a row.
@@ -302,6 +305,7 @@ mod tests {
             measured: None,
             modelled: Sides::alone(&[40.0], Unit::PerSecond, None),
             band: None,
+            unsteady: None,
             resolution: 0.0,
             judgements: vec![Judgement {
                 agreement: Some(Agreement::NotJudged),

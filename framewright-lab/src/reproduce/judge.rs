@@ -4,16 +4,13 @@
 //! Such a rule discriminates little where all machines have similar figures. So each judgement shows its factor and what a
 //! constant would get, and the order of the machines is judged too.
 
-use framewright_sim::machine::Spec;
-
 use super::{
     Plan,
     results::{Key, Results},
 };
-use crate::Error;
 use crate::report::{
-    Agreement, Band, Better, Check, Constant, Judgement, Metric, Published, Quantity, Reference,
-    Role, Row, Sides, Unit, Verdict,
+    Agreement, Better, Check, Constant, Judgement, Metric, Published, Quantity, Reference, Role,
+    Row, Sides, Unit, Verdict,
 };
 
 /// The maximum ratio of agreeing figures.
@@ -41,7 +38,8 @@ pub fn judge(results: &mut Results, plan: &Plan) {
     results.rows.extend(orders);
 }
 
-/// The verdict over all judged rows and further checks. An experiment without a judged row fails.
+/// The verdict over all judged rows and further checks. An experiment without a judged row fails; so does one that could
+/// not measure all of its rows, whose verdict is *incomplete*.
 pub fn verdict(results: &[Results], plan: &Plan) -> Verdict {
     let mut checks: Vec<Check> = Vec::new();
     for results in results {
@@ -57,11 +55,18 @@ pub fn verdict(results: &[Results], plan: &Plan) -> Verdict {
     }
     let verdict = Verdict::of(checks);
     let rows: Vec<&Row> = results.iter().flat_map(|results| &results.rows).collect();
-    Verdict { words: sentence(&rows, plan, verdict.passed), ..verdict }
+    let incomplete = !plan.quick && results.iter().any(|results| results.incomplete);
+    let word = match (verdict.passed, incomplete) {
+        (false, _) => "NO",
+        (true, true) => "incomplete",
+        (true, false) => "yes",
+    };
+    let words = sentence(&rows, plan, word);
+    Verdict { words, passed: verdict.passed && !incomplete, ..verdict }
 }
 
 /// The verdict in words.
-fn sentence(rows: &[&Row], plan: &Plan, passed: bool) -> String {
+fn sentence(rows: &[&Row], plan: &Plan, word: &str) -> String {
     if plan.quick {
         return "not judged with --quick".into();
     }
@@ -71,7 +76,6 @@ fn sentence(rows: &[&Row], plan: &Plan, passed: bool) -> String {
     };
     let agreeing = count(&[Agreement::Agrees]);
     let judged = agreeing + count(&[Agreement::Disagrees, Agreement::Missing]);
-    let word = if passed { "yes" } else { "NO" };
     let reached = judgements().any(|it| it.against == Reference::KernelOrBetter);
     let rule = match reached {
         true => "same sign, within a factor of three, or better than a running kernel",
@@ -107,7 +111,9 @@ fn checks_of(row: &Row) -> impl Iterator<Item = Check> {
     row.judgements.iter().filter_map(|judgement| {
         let (passed, detail) = match judgement.agreement? {
             Agreement::NotJudged => return None,
-            Agreement::Missing => (false, "no figure of this library".into()),
+            Agreement::Missing => {
+                (false, row.unsteady.clone().unwrap_or("no figure of this library".into()))
+            }
             agreement => (agreement == Agreement::Agrees, detail(row, judgement)),
         };
         Some(Check { name: format!("{}, {}", row.experiment, row.key()), passed, detail })
@@ -284,6 +290,9 @@ fn reference(row: &Row, judgement: &Judgement) -> Option<f64> {
 fn our_figure(row: &Row, by: Quantity) -> Option<f64> {
     let Sides { before, after, change_pct } = row.modelled.as_ref().or(row.measured.as_ref())?;
     let median = |metric: &Option<Metric>| metric.as_ref().map(|metric| metric.median);
+    if row.unsteady.is_some() && by != Quantity::Change {
+        return None;
+    }
     pick(by, Some(before.median), median(after), median(change_pct))
 }
 
@@ -293,42 +302,6 @@ fn pick<T>(by: Quantity, before: T, after: T, change: T) -> T {
         Quantity::After => after,
         Quantity::Change => change,
     }
-}
-
-/// Factors by which parameters vary: estimates may be wrong by a quarter.
-pub const FACTORS: [f64; 2] = [0.75, 1.25];
-
-/// The range of `figure` while each of `parameters` of `spec` is varied. `None` without parameters.
-/// The range includes `as_is`, the figure of `spec` itself.
-///
-/// # Errors
-///
-/// The error of `figure`, or an unknown parameter.
-pub fn band(
-    spec: &Spec,
-    parameters: &[&str],
-    as_is: f64,
-    mut figure: impl FnMut(&Spec) -> Result<f64, Error>,
-) -> Result<Option<Band>, Error> {
-    let mut band: Option<Band> = None;
-    let mut furthest = 0.0;
-    for &parameter in parameters {
-        for factor in FACTORS {
-            let value = figure(&spec.scaled(parameter, factor)?)?;
-            let band = band.get_or_insert_with(|| Band {
-                least: as_is,
-                greatest: as_is,
-                by: parameter.to_owned(),
-            });
-            band.least = band.least.min(value);
-            band.greatest = band.greatest.max(value);
-            if (value - as_is).abs() > furthest {
-                furthest = (value - as_is).abs();
-                parameter.clone_into(&mut band.by);
-            }
-        }
-    }
-    Ok(band)
 }
 
 #[cfg(test)]
@@ -427,6 +400,22 @@ mod tests {
     }
 
     #[test]
+    fn an_unsteady_row_has_no_level_but_a_change() {
+        let both = Row {
+            unsteady: Some("seeds differ by 9 %".into()),
+            ..row(4.0, 4.0)
+                .published(Published::sides(100.0, 104.0, "", ""))
+                .also(Quantity::Before, Role::Predicted)
+        };
+        let (agreements, verdict) = judged(vec![both], false);
+        assert_eq!(agreements, [Agreement::Agrees, Agreement::Missing]);
+        assert!(
+            verdict.checks.iter().any(|check| check.detail == "seeds differ by 9 %"),
+            "{verdict:?}"
+        );
+    }
+
+    #[test]
     fn a_quick_run_judges_nothing_and_fails_nothing() {
         let (agreements, verdict) = judged(vec![row(4.0, -4.0)], true);
         assert_eq!(agreements, [Agreement::NotJudged]);
@@ -439,6 +428,22 @@ mod tests {
         let words = |ours: f64| judged(vec![row(4.0, ours)], false).1.words;
         assert!(words(4.0).starts_with("yes: 1 of 1 judged figures agree"), "{}", words(4.0));
         assert!(words(-4.0).starts_with("NO: 0 of 1 judged figures agree"), "{}", words(-4.0));
+    }
+
+    #[test]
+    fn a_verdict_without_a_measurement_is_incomplete() {
+        let of = |ours, incomplete, quick| {
+            let plan = Plan::new(1, quick);
+            let mut results =
+                Results { rows: vec![row(4.0, ours)], incomplete, ..Results::default() };
+            judge(&mut results, &plan);
+            verdict(&[results], &plan)
+        };
+        let verdict = of(4.0, true, false);
+        assert!(verdict.words.starts_with("incomplete: 1 of 1"), "{verdict:?}");
+        assert!(!verdict.passed);
+        assert!(of(-4.0, true, false).words.starts_with("NO"));
+        assert!(of(4.0, true, true).passed, "a quick run measures nothing");
     }
 
     #[test]
@@ -524,22 +529,5 @@ mod tests {
         let (agreements, verdict) = judged(vec![both], false);
         assert_eq!(agreements, [Agreement::Agrees, Agreement::NotJudged]);
         assert!(verdict.passed && verdict.checks.len() == 1);
-    }
-
-    #[test]
-    fn the_band_spans_the_effects_of_parameters_and_names_the_strongest() {
-        let spec = Spec::preset("skx-2s-112").unwrap();
-        let figure = |spec: &Spec| {
-            let latency = &spec.costs().latency;
-            Ok(latency.modified_remote as f64 - latency.dram_local as f64)
-        };
-        let keys = ["latency.dram_local", "latency.modified_remote", "latency.l1"];
-        let as_is = figure(&spec).unwrap();
-        let found = band(&spec, &keys, as_is, figure).unwrap().unwrap();
-        assert_eq!((found.least, found.greatest), (-5.0, 145.0));
-        assert_eq!(found.by, "latency.modified_remote");
-        assert_eq!(band(&spec, &[], as_is, figure).unwrap(), None);
-        let error = band(&spec, &["latency.l9"], as_is, figure).unwrap_err().to_string();
-        assert!(error.contains("'latency.l1'"), "{error}");
     }
 }

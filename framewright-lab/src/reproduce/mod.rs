@@ -13,9 +13,12 @@
 //! | `compaction`, `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each: rows, then a run |
 //! | `results`                                    | [`Results`]: rows by name, to be filled    |
 //! | `pairs`                                      | both sides of a change, seed by seed       |
+//! | `settings`                                   | runs of more than two settings, by number  |
+//! | [`bands`]                                    | ranges of figures while parameters vary    |
 //! | `judge`                                      | agreement, row by row, and the verdict     |
 //! | `prices`                                     | [`Mechanism`]: the costs behind its gain   |
 
+pub mod bands;
 mod bulk_free;
 mod compaction;
 mod high_order_drain;
@@ -24,10 +27,12 @@ mod judge;
 mod pairs;
 mod prices;
 mod results;
+mod settings;
 mod tlb_batch;
 
 use crate::Error;
-pub use judge::{FACTORS, band, judge, verdict};
+pub use bands::Variation;
+pub use judge::{judge, verdict};
 pub use prices::{MECHANISMS, MOST_LEFT_PERCENT, Mechanism, Origin, Times};
 pub use results::{Key, Results};
 
@@ -54,6 +59,8 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// Short runs, which are not judged.
     pub quick: bool,
+    /// How parameters of the machine vary, for the bands of modelled figures.
+    pub variation: Variation,
 }
 
 /// All experiments, in the order of their change's date.
@@ -66,10 +73,10 @@ pub const EXPERIMENTS: [Experiment; 5] = [
 ];
 
 impl Plan {
-    /// Seeds 1 to `seeds`; only one if it is `quick`.
+    /// Seeds 1 to `seeds`; only one if it is `quick`. Parameters vary together.
     #[must_use]
     pub fn new(seeds: u32, quick: bool) -> Self {
         let seeds = if quick { 1 } else { u64::from(seeds) };
-        Self { seeds: (1..=seeds).collect(), quick }
+        Self { seeds: (1..=seeds).collect(), quick, variation: Variation::default() }
     }
 }

@@ -1,13 +1,17 @@
 //! Runs a workload before and after a change, on a simulated machine, once per seed.
 
 use framewright::Tuning;
+use indexmap::IndexSet;
 
-use super::{Key, Plan, Results, Tell, judge::band};
+use super::{
+    Key, Plan, Results, Tell,
+    bands::{self, Variation, Varied, vary},
+};
 use crate::Error;
 use crate::{
-    report::{Band, Better, Metric, Run, Sides, Unit, change_pct},
-    simulated::{Column, ListSizes, Simulation},
-    workloads::{Side, run_of},
+    report::{Better, Metric, Row, Run, Sides, Unit, decimal},
+    simulated::{self, Column, ListSizes, Simulation},
+    workloads::{Side, Workload, run_of},
 };
 
 /// Figures of time: they depend on the costs of the machine.
@@ -19,6 +23,19 @@ const MODELLED: [&str; 6] = [
     "hot_reuse_pct",
     "warm_reuse_pct",
 ];
+
+/// The number of windows before the measured one.
+const WINDOWS: &str = "warm_up_windows";
+/// Whether no number of windows was enough.
+const UNSETTLED: &str = "unsettled";
+/// The maximum difference of the levels of two seeds, in percent.
+const MOST_APART: f64 = 5.0;
+
+/// The duration of a workload: windows are repeated until they are steady. A quick run has one window, a tenth as long.
+pub(super) fn length(plan: &Plan, work: &Workload) -> simulated::Plan {
+    let full = simulated::Plan::of(work);
+    if plan.quick { full.quick() } else { simulated::Plan { steady: true, ..full } }
+}
 
 /// An allocator, a workload and a machine: the subject of a row.
 pub(super) struct Pair {
@@ -94,29 +111,36 @@ impl Pair {
         Ok(outcome)
     }
 
-    /// The range of the change of a figure while parameters of the machine vary. `None` in a quick
-    /// run.
-    pub(super) fn band(
+    /// Runs both sides on machines with other parameters, with the first seed.
+    pub(super) fn vary(
         &self,
         plan: &Plan,
-        outcome: &Outcome,
-        metric: &str,
-        parameters: &[&str],
         steps: &mut Steps<'_, '_>,
-    ) -> Result<Option<Band>, Error> {
-        let Some(as_is) = outcome.change(metric).filter(|_| !plan.quick) else { return Ok(None) };
-        band(&self.simulation.spec, parameters, as_is, |spec| {
+    ) -> Result<Vec<Varied>, Error> {
+        vary(&self.simulation.spec, plan, |spec| {
             let after = Simulation { spec: spec.clone(), ..self.simulation.clone() };
             let before = self.before_change(&after)?;
-            let mut side = |simulation, column| -> Result<Vec<Run>, Error> {
-                let run = self.once(simulation, column, plan.seeds[0])?;
-                steps.step();
-                Ok(vec![run])
-            };
-            let outcome =
-                Outcome { before: side(&before, &self.before)?, after: side(&after, &self.after)? };
-            Ok(outcome.change(metric).unwrap_or_default())
+            let runs = [
+                self.once(&before, &self.before, plan.seeds[0])?,
+                self.once(&after, &self.after, plan.seeds[0])?,
+            ];
+            steps.step();
+            Ok(runs)
         })
+    }
+
+    /// The number of steps of [`Pair::vary`].
+    pub(super) fn variations(&self, plan: &Plan) -> usize {
+        bands::count(&self.simulation.spec, plan)
+    }
+
+    /// Whether its figures get bands: all of them if each parameter varies by itself, else only those that are compared
+    /// with published ones, because the others are not judged.
+    fn has_bands(&self, plan: &Plan, rows: &[Row]) -> bool {
+        let is_published = |metric: &&str| {
+            rows.iter().any(|row| row.published.is_some() && row.key() == self.key(metric))
+        };
+        plan.variation == Variation::Each || MODELLED.iter().any(is_published)
     }
 
     /// The machine as it was before the change.
@@ -136,8 +160,55 @@ impl Pair {
         let mut run = run_of(&label, &column.settings, &[window]);
         let bulk_frees = ratio(&run, "drains", "pages");
         run.metrics.extend(bulk_frees.map(|metric| ("bulk_frees_per_page".to_owned(), metric)));
+        let mut count = |name: &str, value: f64| {
+            run.metrics.insert(name.to_owned(), Metric::once(value, Unit::Count, None));
+        };
+        count(
+            "mixed_drains_pct",
+            100.0 * window.counts.mixed_drains as f64 / window.counts.drains.max(1) as f64,
+        );
+        count(WINDOWS, window.windows_before.into());
+        count(UNSETTLED, f64::from(u8::from(window.unsettled)));
         Ok(run)
     }
+}
+
+/// Runs all pairs, and those with a published modelled figure also on machines with other parameters. Enters `figures`
+/// into their rows.
+pub(super) fn run_pairs(
+    pairs: &[Pair],
+    plan: &Plan,
+    figures: &dyn Fn(&Pair) -> &'static [&'static str],
+    tell: &mut Tell<'_>,
+    results: &mut Results,
+) -> Result<(), Error> {
+    let banded: Vec<bool> = pairs.iter().map(|pair| pair.has_bands(plan, &results.rows)).collect();
+    let sides = 2 * pairs.len() * plan.seeds.len();
+    let of_bands = pairs.iter().zip(&banded).filter(|(_, banded)| **banded);
+    let variations: usize = of_bands.clone().map(|(pair, _)| pair.variations(plan)).sum();
+    let mut steps = Steps::new(sides + variations, tell);
+    let mut windows = IndexSet::new();
+    for (pair, &banded) in pairs.iter().zip(&banded) {
+        let outcome = pair.run(plan, &mut steps)?;
+        if pair.simulation.plan.steady {
+            let Pair { workload, subject, simulation, .. } = pair;
+            let number = outcome.windows().unwrap_or_default();
+            windows
+                .insert(format!("{workload} on {}, {subject}: {number}", simulation.spec.name()));
+        }
+        let varied = if banded { pair.vary(plan, &mut steps)? } else { Vec::new() };
+        outcome.fill(pair, figures(pair), &varied, results);
+    }
+    let machines = of_bands.map(|(pair, _)| &pair.simulation.spec);
+    results.findings.extend(bands::described(machines, plan));
+    if !windows.is_empty() {
+        let windows: Vec<String> = windows.into_iter().collect();
+        results.findings.push(format!(
+            "windows that were run before one agreed with the one before it, within 2 %: {}",
+            windows.join("; ")
+        ));
+    }
+    Ok(())
 }
 
 impl Outcome {
@@ -148,18 +219,63 @@ impl Outcome {
         Sides::paired(&before?, &after?, known.unit, known.better)
     }
 
-    /// The difference of the first seed in percent.
-    fn change(&self, metric: &str) -> Option<f64> {
-        let first = |runs: &[Run]| Some(runs.first()?.metrics.get(metric)?.median);
-        change_pct(first(&self.before)?, first(&self.after)?)
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.before.iter().chain(&self.after)
     }
 
-    /// Enters figures into their rows, and their runs into the results.
-    pub(super) fn fill(self, pair: &Pair, metrics: &[&str], results: &mut Results) {
+    fn is_settled(&self) -> bool {
+        self.runs().filter_map(|run| run.metrics.get(UNSETTLED)).all(|it| it.median == 0.0)
+    }
+
+    /// The minimum and maximum number of windows before the measured ones, as text.
+    fn windows(&self) -> Option<String> {
+        let counts = || self.runs().filter_map(|run| Some(run.metrics.get(WINDOWS)?.median as u32));
+        let (least, most) = (counts().min()?, counts().max()?);
+        Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
+    }
+
+    /// Why a modelled figure has no level, if it has none.
+    fn unsteady(&self, metric: &str, sides: Option<&Sides>) -> Option<String> {
+        let is_rate = ["pages_per_s", "bandwidth_bytes_per_s"].contains(&metric);
+        if !self.is_settled() {
+            return MODELLED.contains(&metric).then(|| {
+                "successive windows differ by more than 2 %, however many are run".to_owned()
+            });
+        }
+        let sides = sides.filter(|_| is_rate)?;
+        let apart = [Some(&sides.before), sides.after.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(|metric| 100.0 * (metric.max - metric.min) / metric.median)
+            .fold(0.0, f64::max);
+        (apart > MOST_APART)
+            .then(|| format!("seeds differ by {} % (at most {MOST_APART} %)", decimal(apart, 1)))
+    }
+
+    /// Both sides of the first seed.
+    fn first(&self) -> Option<Varied> {
+        let (before, after) = (self.before.first()?.clone(), self.after.first()?.clone());
+        Some(Varied { by: None, before, after })
+    }
+
+    /// Enters figures into their rows, with the bands that follow from `varied`, and their runs into the results.
+    pub(super) fn fill(
+        self,
+        pair: &Pair,
+        metrics: &[&str],
+        varied: &[Varied],
+        results: &mut Results,
+    ) {
+        let first = self.first();
         for &metric in metrics {
             let (key, sides) = (pair.key(metric), self.sides(metric));
+            let unsteady = self.unsteady(metric, sides.as_ref());
             if MODELLED.contains(&metric) {
-                results.modelled(key, sides, None);
+                results.modelled(key, sides);
+                if let Some(first) = &first {
+                    results.banded(key, first, varied);
+                }
+                results.unsteady(key, unsteady);
             } else {
                 results.measured(key, sides);
             }
@@ -170,46 +286,8 @@ impl Outcome {
     }
 }
 
-/// Runs of several settings, each with one run per seed.
-pub(super) struct BySetting(pub(super) Vec<Vec<Run>>);
-
-impl BySetting {
-    /// A figure with two settings, if both were run.
-    pub(super) fn sides(&self, before: usize, after: usize, metric: &str) -> Option<Sides> {
-        let known = self.0[before].first()?.metrics.get(metric)?;
-        let (unit, better) = (known.unit, known.better);
-        Sides::paired(&self.values(before, metric)?, &self.values(after, metric)?, unit, better)
-    }
-
-    /// The median of a figure over the seeds.
-    pub(super) fn median(&self, setting: usize, metric: &str) -> Option<f64> {
-        Some(Metric::of_rounds(&self.values(setting, metric)?, Unit::Count, None)?.median)
-    }
-
-    /// The mean of a figure over the seeds.
-    pub(super) fn mean(&self, setting: usize, metric: &str) -> f64 {
-        let values = self.values(setting, metric).unwrap_or_default();
-        values.iter().sum::<f64>() / values.len().max(1) as f64
-    }
-
-    /// The maximum of a figure over the seeds.
-    pub(super) fn most(&self, setting: usize, metric: &str) -> f64 {
-        self.values(setting, metric).unwrap_or_default().into_iter().fold(0.0, f64::max)
-    }
-
-    fn values(&self, setting: usize, metric: &str) -> Option<Vec<f64>> {
-        let values = values(&self.0[setting], metric)?;
-        (!values.is_empty()).then_some(values)
-    }
-
-    /// One run per setting: medians over the seeds.
-    pub(super) fn medians(self) -> impl Iterator<Item = Run> {
-        self.0.into_iter().filter_map(|runs| over_seeds(&runs))
-    }
-}
-
 /// A figure of each of `runs`, if all have it.
-fn values(runs: &[Run], metric: &str) -> Option<Vec<f64>> {
+pub(super) fn values(runs: &[Run], metric: &str) -> Option<Vec<f64>> {
     runs.iter().map(|run| Some(run.metrics.get(metric)?.median)).collect()
 }
 
@@ -240,7 +318,7 @@ mod tests {
     /// The classic design, with a few processes and pages.
     fn pair(price_before: Option<(&'static str, f64)>) -> Pair {
         let work = Workload::PageFault(PageFault { frames: 512, ..PageFault::new(1) });
-        let plan = simulated::Plan { warm_up: 100_000, window: 1_000_000 };
+        let plan = simulated::Plan { warm_up: 100_000, window: 1_000_000, steady: false };
         let spec = Spec::uniform(2).unwrap();
         let simulation = Simulation { work, spec, frames: Some(1 << 14), plan };
         let list_buddy = |side: &Side| Column::list_buddy(&side.label, side);
@@ -265,7 +343,7 @@ mod tests {
         let change = outcome.sides("pages_per_s").unwrap().change_pct.unwrap();
         assert_eq!((change.min, change.max, change.n), (0.0, 0.0, 2));
         let mut results = Results::default();
-        outcome.fill(&pair, &["pages_per_s", "acquisitions_per_page"], &mut results);
+        outcome.fill(&pair, &["pages_per_s", "acquisitions_per_page"], &[], &mut results);
         let [time, count] = &results.rows[..] else { panic!("{:?}", results.rows) };
         assert!(time.modelled.is_some() && time.measured.is_none());
         assert!(count.measured.is_some() && count.modelled.is_none());
@@ -277,18 +355,18 @@ mod tests {
     fn a_higher_cost_before_has_an_effect_and_a_band() {
         let pair = pair(Some(("code.list_buddy_take", 20.0)));
         let outcome = run(&pair);
-        let change = outcome.change("pages_per_s").unwrap();
-        assert!(change > 1.0, "{change}");
         let plan = Plan::new(1, false);
         let mut tell = |_, _| ();
-        let mut steps = Steps::new(4, &mut tell);
-        let keys = ["code.list_buddy_give"];
-        let band = pair.band(&plan, &outcome, "pages_per_s", &keys, &mut steps).unwrap().unwrap();
-        assert!(band.least <= change && change <= band.greatest, "{band:?} {change}");
-        assert!(
-            pair.band(&Plan::new(1, true), &outcome, "pages_per_s", &keys, &mut steps)
-                .unwrap()
-                .is_none()
-        );
+        let mut steps = Steps::new(pair.variations(&plan), &mut tell);
+        let varied = pair.vary(&plan, &mut steps).unwrap();
+        assert_eq!(varied.len(), pair.variations(&plan));
+        let mut results = Results::default();
+        outcome.fill(&pair, &["pages_per_s"], &varied, &mut results);
+        let row = &results.rows[0];
+        let change = row.modelled.as_ref().unwrap().change_pct.as_ref().unwrap();
+        assert!(change.median > 1.0, "{change:?}");
+        let band = row.band.as_ref().unwrap();
+        assert!(band.least <= change.max && change.min <= band.greatest, "{band:?} {change:?}");
+        assert!(band.least < band.greatest, "parameters have no effect: {band:?}");
     }
 }

@@ -148,7 +148,7 @@ pub const MECHANISMS: [Mechanism; 4] = [
     Mechanism {
         name: "flush batches",
         setting: ["tlb.batching", "off", "all"],
-        machine: "desk-1n-4",
+        machine: "desk-1n-8",
         figure: "mmap-read, from start to end",
         // The request of a flush is a word that the sender writes and the target reads. If the
         // costs of cache lines are not zero, 4 % of the gain is left.

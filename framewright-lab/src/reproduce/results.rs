@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use super::bands::{Varied, band};
 use crate::report::{
-    Band, Better, Check, Judgement, Kernel, Published, Quantity, Reference, Role, Row, Run, Sides,
-    Unit,
+    Better, Check, Judgement, Kernel, Published, Quantity, Reference, Role, Row, Run, Sides, Unit,
 };
 
 /// The result of an experiment.
@@ -18,6 +18,10 @@ pub struct Results {
     pub findings: Vec<String>,
     /// Checks besides agreement: invariants, goals of the library.
     pub checks: Vec<Check>,
+    /// Published figures that have no row, and why; each a sentence.
+    pub not_modelled: &'static [&'static str],
+    /// Whether rows have no figure because something could not be measured here.
+    pub incomplete: bool,
 }
 
 /// The key of a row.
@@ -58,12 +62,26 @@ impl Results {
         row.measured = Some(sides);
     }
 
-    /// Enters the modelled cost into the row of `key`, with its band. Does nothing without figures.
-    pub fn modelled(&mut self, key: Key<'_>, sides: Option<Sides>, band: Option<Band>) {
+    /// Enters the modelled cost into the row of `key`. Does nothing without figures.
+    pub fn modelled(&mut self, key: Key<'_>, sides: Option<Sides>) {
         let Some(sides) = sides else { return };
         let row = self.row(key, sides.before.unit, sides.before.better);
         row.modelled = Some(sides);
-        row.band = band;
+    }
+
+    /// Enters why the row of `key` has no level, if it has none.
+    pub(super) fn unsteady(&mut self, key: Key<'_>, why: Option<String>) {
+        if let Some(row) = self.find(key) {
+            row.unsteady = why;
+        }
+    }
+
+    /// Enters the band of the first judged quantity of the row of `key`: its range over the machine as it is, and with
+    /// other parameters.
+    pub(super) fn banded(&mut self, key: Key<'_>, as_is: &Varied, varied: &[Varied]) {
+        let Some(row) = self.find(key) else { return };
+        let by = row.judgements.first().map_or(Quantity::Change, |judgement| judgement.by);
+        row.band = band(as_is, varied, key.metric, by);
     }
 }
 
@@ -88,6 +106,7 @@ impl Key<'_> {
             measured: None,
             modelled: None,
             band: None,
+            unsteady: None,
             resolution: 0.0,
             judgements: vec![Judgement::new(Quantity::Change, Reference::Published)],
         }
@@ -168,7 +187,7 @@ mod tests {
         let known = KEY.row("e", Unit::PerSecond, Some(Better::Higher));
         results.rows.push(known.published(Published::change(4.0, "theirs", "there")));
         let sides = Sides::paired(&[1.0], &[2.0], Unit::PerSecond, Some(Better::Higher));
-        results.modelled(KEY, sides.clone(), None);
+        results.modelled(KEY, sides.clone());
         assert_eq!(results.rows.len(), 1);
         assert_eq!(results.rows[0].modelled, sides);
         let other = Key { subject: "framewright", ..KEY };

@@ -69,9 +69,15 @@ impl Driver<'_> {
         let (pipes, capacity) = self.work.pipes(cpus);
         let pipes: Vec<_> =
             (0..pipes).map(|number| SimPipe::new(self.machine, number, capacity)).collect();
-        let watch =
-            Stopwatch::new(self.machine, &counters, subject.counts, subject.held, self.plan)
-                .checking(subject.wrong);
+        let watch = Stopwatch::new(
+            self.machine,
+            &counters,
+            subject.counts,
+            subject.held,
+            self.plan,
+            self.work.cycle_pages(cpus),
+        )
+        .checking(subject.wrong);
         let run = Run {
             driver: self,
             subject,

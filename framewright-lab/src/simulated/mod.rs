@@ -11,7 +11,7 @@
 //! 1. *ageing*, without the clock: CPUs allocate and free in turn, which scatters free memory and
 //!    the phases of CPUs;
 //! 2. *warm-up*, with the clock: queues form, lists reach their sizes;
-//! 3. the *window*, in which figures are measured;
+//! 3. the *window*, in which figures are measured; if the plan says so, repeated until it is steady;
 //! 4. the end, without the clock: everything is freed, and the metadata is checked.
 //!
 //! | module       | job                                                             |
@@ -59,7 +59,7 @@ pub(crate) use stopwatch::lock_cycles;
 ///
 /// let mut work = PageFault::new(1);
 /// work.frames = 512;
-/// let plan = Plan { warm_up: 0, window: 200_000 }; // nanoseconds of virtual time
+/// let plan = Plan { warm_up: 0, window: 200_000, steady: false }; // nanoseconds of virtual time
 /// let simulation =
 ///     Simulation { work: Workload::PageFault(work), spec: Spec::uniform(4)?, frames: None, plan };
 /// let side = Side { label: "default".into(), tuning: Tuning::default(), settings: Default::default() };
@@ -90,6 +90,9 @@ pub struct Plan {
     pub warm_up: u64,
     /// The length of the window.
     pub window: u64,
+    /// Whether the window is repeated until its rate is within 2 % of that of the window before. Each window then also
+    /// has a whole cycle of the workload, in which every CPU allocates and frees a burst of page-fault.
+    pub steady: bool,
 }
 
 /// The error for a memory that cannot be set up.
@@ -116,6 +119,16 @@ impl Plan {
     /// overflows at 2^48 cycles.
     pub const MOST: u64 = 600_000_000_000;
 
+    const fn fixed(warm_up: u64, window: u64) -> Self {
+        Self { warm_up, window, steady: false }
+    }
+
+    /// This plan in a tenth of the time, with one window, for a quick run.
+    #[must_use]
+    pub(crate) fn quick(self) -> Self {
+        Self::fixed(self.warm_up / 10, self.window / 10)
+    }
+
     /// The plan for a machine of `cpus` CPUs. The phases of few CPUs do not average out (page-fault
     /// allocates and frees a burst within some 70 virtual ms), so small machines run longer. Their
     /// simulation then takes as long as that of many CPUs.
@@ -131,9 +144,9 @@ impl Plan {
     pub fn of(work: &Workload) -> Self {
         const MS: u64 = 1_000_000;
         match work {
-            Workload::PageFault(_) => Self { warm_up: 20 * MS, window: 50 * MS },
-            Workload::Kbuild(_) => Self { warm_up: 60 * MS, window: 200 * MS },
-            Workload::SocketPairs(_) => Self { warm_up: 20 * MS, window: 50 * MS },
+            Workload::PageFault(_) => Self::fixed(20 * MS, 50 * MS),
+            Workload::Kbuild(_) => Self::fixed(60 * MS, 200 * MS),
+            Workload::SocketPairs(_) => Self::fixed(20 * MS, 50 * MS),
         }
     }
 }

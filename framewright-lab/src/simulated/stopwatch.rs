@@ -4,6 +4,10 @@
 //! ahead of the others, so it first lets them catch up. Then the first CPU reads the counters of
 //! all, including CPUs that wait for a lock and cannot check. The window is inaccurate by at most
 //! the work of a CPU between two checks.
+//!
+//! If the plan asks for a steady window ([`Plan::steady`]), windows follow each other until two in a row agree, and the
+//! last one counts. Each of them is at least as long as the plan says, and as long as a whole cycle of the workload:
+//! a shorter window would measure which part of their cycles CPUs happen to be in.
 
 use framewright::CpuId;
 use framewright_sim::engine::{LockClass, Machine};
@@ -18,6 +22,13 @@ use crate::workloads::{
 /// CPUs call the stopwatch before every fault or call. One call in this number checks the
 /// invariants: violations are detected soon, at little cost.
 const CALLS_PER_CHECK: u32 = 256;
+
+/// Successive windows agree if their rates differ by at most this share.
+const AGREE: f64 = 0.02;
+/// The maximum number of windows.
+const MOST_WINDOWS: u32 = 8;
+/// A window that is too short for a cycle is extended by this part of its length, again and again.
+const EXTENSION: u64 = 8;
 
 /// The counters at one moment.
 #[derive(Clone, Copy)]
@@ -49,6 +60,14 @@ pub(super) struct Stopwatch<'s> {
     /// Cycles from the start to the end of the window. Both may be late, because waiting CPUs do
     /// not check the time.
     length: u64,
+    /// Pages of a window at least; `None` if any window is taken.
+    steady: Option<u64>,
+    /// The number of windows before this one.
+    windows: Cell<u32>,
+    /// The rate of the window before, in pages per cycle of the clock.
+    rate: Cell<Option<f64>>,
+    /// Whether the last two windows agreed, or none was compared.
+    settled: Cell<bool>,
     /// The start of the window; once it has started, its end.
     due: Cell<u64>,
     phase: Cell<Phase>,
@@ -57,20 +76,37 @@ pub(super) struct Stopwatch<'s> {
 }
 
 impl<'s> Stopwatch<'s> {
-    /// A stopwatch for `machine` from the end of the warm-up to the end of the window.
+    /// A stopwatch for `machine` from the end of the warm-up to the end of the window. A cycle of the workload on all
+    /// CPUs has `cycle` pages.
     pub(super) fn new(
         machine: &'s Machine,
         counters: &'s [CpuCounters],
         counts: &'s dyn Fn() -> Counts,
         held: &'s dyn Fn() -> u64,
         plan: Plan,
+        cycle: u64,
     ) -> Self {
         let due = Cell::new(machine.model().cycles_of_nanos(plan.warm_up));
         let length = machine.model().cycles_of_nanos(plan.window);
         let (began, ended) = (Cell::new(None), Cell::new(None));
         let (calls, phase) = (Cell::new(0), Cell::new(Phase::Before));
-        let wrong = &|| Ok(());
-        Self { machine, counters, counts, held, wrong, calls, length, due, phase, began, ended }
+        Self {
+            machine,
+            counters,
+            counts,
+            held,
+            wrong: &|| Ok(()),
+            calls,
+            length,
+            steady: plan.steady.then_some(cycle),
+            windows: Cell::new(0),
+            rate: Cell::new(None),
+            settled: Cell::new(true),
+            due,
+            phase,
+            began,
+            ended,
+        }
     }
 
     /// This stopwatch with a regular check of `wrong`.
@@ -126,8 +162,14 @@ impl<'s> Stopwatch<'s> {
         match self.phase.get() {
             Phase::Before => {
                 self.phase.set(Phase::Within);
-                self.due.set(now + self.length);
-                self.began.set(Some(self.moment(now)));
+                self.begin(now);
+            }
+            Phase::Within if self.is_too_short() => {
+                self.due.set(now + (self.length / EXTENSION).max(1));
+            }
+            Phase::Within if self.is_settling(now) => {
+                self.windows.set(self.windows.get() + 1);
+                self.begin(now);
             }
             Phase::Within => {
                 self.phase.set(Phase::After);
@@ -135,6 +177,34 @@ impl<'s> Stopwatch<'s> {
             }
             Phase::After => {}
         }
+    }
+
+    fn begin(&self, now: u64) {
+        self.due.set(now + self.length);
+        self.began.set(Some(self.moment(now)));
+    }
+
+    /// Pages and cycles of the clock since the start of this window.
+    fn progress(&self, now: u64) -> (u64, u64) {
+        let began = self.began.get().map_or((0, 0), |began| (began.done.pages, began.cycles));
+        (Done::sum(self.counters).pages - began.0, now - began.1)
+    }
+
+    fn is_too_short(&self) -> bool {
+        self.steady.is_some_and(|cycle| self.progress(u64::MAX).0 < cycle)
+    }
+
+    /// Whether another window is needed, because this one does not agree with the one before.
+    fn is_settling(&self, now: u64) -> bool {
+        if self.steady.is_none() {
+            return false;
+        }
+        let (pages, cycles) = self.progress(now);
+        let rate = pages as f64 / cycles.max(1) as f64;
+        let before = self.rate.replace(Some(rate));
+        let agree = |before: f64| (rate - before).abs() <= AGREE * rate.max(before);
+        self.settled.set(before.is_some_and(agree));
+        !self.settled.get() && self.windows.get() + 1 < MOST_WINDOWS
     }
 
     fn moment(&self, cycles: u64) -> Moment {
@@ -154,6 +224,8 @@ impl<'s> Stopwatch<'s> {
             waits: None,
             cycles: Some(after.locks - before.locks),
             held_percent: 100.0 * held as f64 / frames.max(1) as f64,
+            windows_before: self.windows.get(),
+            unsettled: !self.settled.get(),
         })
     }
 }

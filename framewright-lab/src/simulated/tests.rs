@@ -11,7 +11,7 @@ fn simulation(work: Workload, machine: &str) -> Simulation {
         Some(cpus) => Spec::uniform(cpus.parse().unwrap()),
         None => Spec::preset(machine),
     };
-    let plan = Plan { warm_up: 500_000, window: 2_000_000 };
+    let plan = Plan { warm_up: 500_000, window: 2_000_000, steady: false };
     Simulation { work, spec: spec.unwrap(), frames: None, plan }
 }
 
@@ -73,11 +73,37 @@ fn threads_that_unmap_flush_the_tlbs_of_others() {
 
 #[test]
 fn a_window_shorter_than_a_wait_for_a_lock_counts_its_own_cycles() {
-    let plan = Plan { warm_up: 1_000_000, window: 100_000 };
+    let plan = Plan { warm_up: 1_000_000, window: 100_000, steady: false };
     let simulation =
         Simulation { plan, ..simulation(page_fault(FreeOrder::Mapping), "uniform:64") };
     let result = simulation.run(&both(), &[1], &mut |_, _| {}).unwrap();
     for run in &result.runs {
         assert!(median(run, "line_wait_pct") <= 100.0, "{:?}", run.metrics);
     }
+}
+
+/// A window that is shorter than a cycle of page-fault measures how many CPUs happen to allocate in it, which depends on
+/// the seed.
+#[test]
+fn a_steady_window_has_the_same_rate_with_every_seed() {
+    let rates = |steady| {
+        let plan = Plan { warm_up: 500_000, window: 1_000_000, steady };
+        let simulation =
+            Simulation { plan, ..simulation(page_fault(FreeOrder::Mapping), "uniform:6") };
+        let column = &both()[1];
+        [1, 2, 3].map(|seed| {
+            let window = simulation.run_once(column, seed).unwrap();
+            assert_eq!(window.windows_before > 0, steady);
+            assert!(!window.unsettled, "after {} windows", window.windows_before);
+            window.done.pages as f64 / window.seconds
+        })
+    };
+    let spread = |rates: [f64; 3]| {
+        let (least, most) =
+            (rates.into_iter().fold(f64::MAX, f64::min), rates.into_iter().fold(0.0, f64::max));
+        most / least - 1.0
+    };
+    let (fixed, steady) = (rates(false), rates(true));
+    assert!(spread(steady) <= 0.05, "{steady:?}");
+    assert!(spread(fixed) > 0.05, "the workload cannot show a difference: {fixed:?}");
 }

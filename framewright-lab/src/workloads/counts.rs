@@ -25,6 +25,8 @@ counters! {
     /// Drains because the depot was full; only the library has them.
     drains_capacity,
     drained_frames,
+    /// Drains of lists that held blocks of other types than movable; only list-buddy counts them.
+    mixed_drains,
     zone_allocs,
     zone_frees,
     claims,
@@ -46,6 +48,7 @@ impl From<CpuStats> for Counts {
             drains_high_order: stats.drains[DrainReason::HighOrder as usize],
             drains_capacity: stats.drains[DrainReason::Capacity as usize],
             drained_frames: stats.drained_frames,
+            mixed_drains: 0,
             zone_allocs: stats.zone_allocs,
             zone_frees: stats.zone_frees,
             claims: stats.claims,
@@ -70,6 +73,7 @@ impl From<list_buddy::Stats> for Counts {
             drains_high_order: cpus.drains[Reason::HighOrder as usize],
             drains_capacity: 0,
             drained_frames: cpus.drained_frames,
+            mixed_drains: cpus.mixed_drains,
             zone_allocs: zone.direct_allocs,
             zone_frees: zone.direct_frees,
             claims: zone.claims,

@@ -22,6 +22,10 @@ pub(crate) struct Window {
     pub(crate) cycles: Option<LockCycles>,
     /// Share of memory that all CPUs' lists hold at the end, in percent.
     pub(crate) held_percent: f64,
+    /// Windows before this one, if it was repeated until it was steady.
+    pub(crate) windows_before: u32,
+    /// Whether it was repeated, and did not become steady.
+    pub(crate) unsettled: bool,
 }
 
 /// Waits of real threads for zone locks.

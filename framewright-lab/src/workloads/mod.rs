@@ -180,6 +180,15 @@ impl Workload {
         }
     }
 
+    /// Pages that all CPUs together allocate in a cycle of the workload; 0 if it has no cycle that a window of the default
+    /// length would not contain many times.
+    pub(crate) fn cycle_pages(&self, cpus: u16) -> u64 {
+        match self {
+            Self::PageFault(work) => u64::from(cpus) * u64::from(work.frames),
+            Self::Kbuild(_) | Self::SocketPairs(_) => 0,
+        }
+    }
+
     /// A size of memory that is always enough for `cpus` CPUs: 1.5 times the frames that they hold,
     /// and at least 64 MiB, in whole pageblocks.
     #[must_use]

@@ -7,7 +7,7 @@ use super::{
     fallback::Phase,
     lists::{CPU_LISTS, List, Mark, PAGEBLOCK_ORDER, Pages},
     lock::Lock,
-    pcp::{self, HOLDING_LISTS, Pcp, list_index},
+    pcp::{self, HOLDING_LISTS, Pcp, is_movable, list_index},
     zone::Zone,
 };
 use crate::Metadata;
@@ -277,6 +277,9 @@ impl<M: Machine> ListBuddy<M> {
         if pcp.count == 0 {
             return 0;
         }
+        let mut others = (0..HOLDING_LISTS).filter(|&list| !is_movable(list));
+        let is_mixed = others.any(|list| !self.pages.is_empty(self.pages.cpu_list(cpu, list)));
+        pcp.stats.mixed_drains += u64::from(is_mixed);
         let choice = FromTails::new(cpu, start % HOLDING_LISTS, frames, pcp.count);
         let released = match self.bulk_free {
             BulkFree::SelectUnderLock => self.give(choice),

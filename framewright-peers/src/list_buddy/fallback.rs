@@ -30,6 +30,9 @@ const fn fallbacks(migratetype: MigrateType) -> [MigrateType; 2] {
 
 impl Zone {
     /// Takes one block, from other types where necessary.
+    ///
+    /// Kernels since 4.15 inline this function into the loop that refills a list. Before, compilers called it and
+    /// inlined into it what it calls, as a list of symbols in the discussion of that change shows; so does `--cfg framewright_outlined`.
     #[cfg_attr(not(framewright_outlined), inline(always))]
     #[cfg_attr(framewright_outlined, inline(never))]
     pub(super) fn take<M: Machine>(

@@ -31,6 +31,14 @@ pub(super) fn list_index(order: u8, migratetype: MigrateType) -> Option<usize> {
     }
 }
 
+/// Whether a list holds movable blocks.
+pub(super) fn is_movable(index: usize) -> bool {
+    match index.checked_sub(HUGE) {
+        Some(huge) => huge == 1,
+        None => index % super::lists::TYPES == MigrateType::Movable as usize,
+    }
+}
+
 /// The order of the blocks on a list.
 pub(super) fn list_order(index: usize) -> u8 {
     if index >= HUGE { PAGEBLOCK_ORDER } else { (index / super::lists::TYPES) as u8 }

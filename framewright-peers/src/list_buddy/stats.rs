@@ -33,6 +33,8 @@ pub struct CpuStats {
     pub drains: [u64; DrainReason::COUNT],
     /// Frames given back by them.
     pub drained_frames: u64,
+    /// Bulk frees while lists of other types than movable held blocks.
+    pub mixed_drains: u64,
 }
 
 impl CpuStats {
@@ -46,6 +48,7 @@ impl CpuStats {
             *sum += count;
         }
         self.drained_frames += other.drained_frames;
+        self.mixed_drains += other.mixed_drains;
     }
 }
 

@@ -1,8 +1,7 @@
 //! The free blocks of the zone: split on allocation, merged page by page on free.
 //!
-//! All functions run under the zone lock. The functions that take a frame are inlined into the loop
-//! that refills a list, as in kernels since 4.15; with `--cfg framewright_outlined` they are
-//! called.
+//! All functions run under the zone lock. The functions that take a frame are inlined into `Zone::take`, as compilers did
+//! in kernels before 4.15; that one is inlined into the loop that refills a list, as in kernels since then (see there).
 
 use super::{
     MigrateType,
@@ -62,8 +61,7 @@ impl Zone {
     }
 
     /// Takes the smallest sufficient block of the type's own lists.
-    #[cfg_attr(not(framewright_outlined), inline(always))]
-    #[cfg_attr(framewright_outlined, inline(never))]
+    #[inline(always)]
     pub(super) fn take_own<M: Machine>(
         &mut self,
         pages: &Pages<M>,
@@ -82,8 +80,7 @@ impl Zone {
 
     /// Takes the free block at `frame` of order `from`, keeps its first 2^`order` frames and puts
     /// the remaining halves on the lists of `migratetype`.
-    #[cfg_attr(not(framewright_outlined), inline(always))]
-    #[cfg_attr(framewright_outlined, inline(never))]
+    #[inline(always)]
     pub(super) fn take_block<M: Machine>(
         &mut self,
         pages: &Pages<M>,

@@ -33,7 +33,7 @@ impl From<&machine::Costs> for FileCosts {
     /// The machine specifies the costs of faults, of reads of accessed bits, and of unmapping. The
     /// other figures are estimated: a few cache lines each, with one or two misses. Only the cost
     /// of holes was fitted, to 4.0 µs of system time per page, which lru-file-mmap-read took on
-    /// four CPUs with batched flushes (2015).
+    /// a desktop machine with batched flushes (2015).
     fn from(costs: &machine::Costs) -> Self {
         Self {
             fault: costs.fault.service,

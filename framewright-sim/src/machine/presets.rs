@@ -20,7 +20,7 @@ const FILES: &[(&str, &str)] = &[
     ("laptop-8", include_str!("presets/laptop-8.toml")),
     ("one-zone-64", include_str!("presets/one-zone-64.toml")),
     ("numa-4n-48", include_str!("presets/numa-4n-48.toml")),
-    ("desk-1n-4", include_str!("presets/desk-1n-4.toml")),
+    ("desk-1n-8", include_str!("presets/desk-1n-8.toml")),
 ];
 
 /// CPUs per socket and node of a uniform machine.

@@ -80,8 +80,7 @@ impl<'m> Lists<'m> {
 
     /// First pageblock of `migratetype` with a free block of `order`, from the best class that is not
     /// empty: the lowest order that is at least `order`, and of that order the fullest quartile.
-    #[cfg_attr(not(framewright_outlined), inline)]
-    #[cfg_attr(framewright_outlined, inline(never))]
+    #[inline]
     pub(super) fn first(&self, migratetype: MigrateType, order: u8) -> Option<u32> {
         let list = migratetype.listed()?;
         let classes = self.nonempty[list] & !0 << (order * QUARTILES);

@@ -1,7 +1,7 @@
 //! Taking frames out of the buddy.
 //!
-//! The steps of a batch are inlined into one function. With `--cfg framewright_outlined` they are
-//! calls, so that the gain from inlining can be measured.
+//! The steps of a batch are inlined into one function. With `--cfg framewright_outlined`, the step that takes blocks from
+//! a pageblock is a call, so that the gain from inlining can be measured.
 
 use super::{
     Buddy, Bundle, Bundles, Fallback, Heads, MigrateType, Part, Reserve, WORDS_SHIFT, Watch,
@@ -163,8 +163,7 @@ impl Buddy<'_> {
     }
 
     /// The pageblock to take from next: the fullest of the smallest sufficient order.
-    #[cfg_attr(not(framewright_outlined), inline)]
-    #[cfg_attr(framewright_outlined, inline(never))]
+    #[inline]
     fn choose(&self, want: &Want) -> Option<u32> {
         self.lists.first(want.migratetype, want.order.get())
     }
@@ -247,8 +246,7 @@ pub(super) fn take_from(
 }
 
 /// The heads to take from a word: at least one, at most `limit`, about `missing`.
-#[cfg_attr(not(framewright_outlined), inline)]
-#[cfg_attr(framewright_outlined, inline(never))]
+#[inline]
 fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
     if missing == 1 && order > 0 {
         return word::best_run(map, order).map_or(0, |bit| 1 << bit);
@@ -261,8 +259,7 @@ fn pick(map: u64, order: u8, missing: u32, limit: u32) -> u64 {
 }
 
 /// Counts the blocks taken from a word and appends them.
-#[cfg_attr(not(framewright_outlined), inline)]
-#[cfg_attr(framewright_outlined, inline(never))]
+#[inline]
 #[expect(clippy::too_many_arguments, reason = "one call site per kind of order, inlined")]
 pub(super) fn finish(
     block: &mut Pageblock,

@@ -53,6 +53,15 @@ counters! {
     compact_headers_scanned,
     /// Pageblocks that compaction by index has emptied.
     compact_pageblocks_emptied,
+    /// Runs of scanners that began with a reset of skip hints and positions, because compaction had been deferred often
+    /// enough (`compact.method=scan`, as the three below).
+    scan_restarts,
+    /// Searches of the free scanner that found no free frame up to the other scanner.
+    scan_without_targets,
+    /// Pageblocks that the migrate scanner passed over for their type.
+    scan_unsuitable,
+    /// Runs that ended because the scanners had met.
+    scan_meetings,
     /// Frames whose pages moved (vmstat `pgmigrate_success`).
     pgmigrate_success,
     /// Frames whose pages could not be moved (vmstat `pgmigrate_fail`).

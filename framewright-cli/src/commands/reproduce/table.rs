@@ -40,15 +40,15 @@ const COLUMNS: [Column; 14] = [
     figures("measured\nchange", |row| {
         median(row.measured.as_ref()?.change_pct.as_ref()).map(change)
     }),
-    figures("modelled\nbefore", |row| value(row, Some(row.modelled.as_ref()?.before.median))),
-    figures("modelled\nafter", |row| value(row, median(row.modelled.as_ref()?.after.as_ref()))),
+    figures("modelled\nbefore", |row| level(row, Some(row.modelled.as_ref()?.before.median))),
+    figures("modelled\nafter", |row| level(row, median(row.modelled.as_ref()?.after.as_ref()))),
     figures("modelled\nchange", |row| {
         median(row.modelled.as_ref()?.change_pct.as_ref()).map(change)
     }),
-    figures("modelled\nband, by", |row| {
+    figures("modelled\nband", |row| {
         // The group of the parameter is left out, because the column is narrow.
-        let by = |it: &Band| it.by.rsplit('.').next().unwrap_or_default().to_owned();
-        row.band.as_ref().map(|it| format!("{}\n{}", band(row, it), by(it)))
+        let by = |it: &Band| it.by.as_ref()?.rsplit('.').next().map(|name| format!("\n{name}"));
+        row.band.as_ref().map(|it| band(row, it) + &by(it).unwrap_or_default())
     }),
 ];
 
@@ -141,6 +141,14 @@ fn median(metric: Option<&Metric>) -> Option<f64> {
     metric.map(|metric| metric.median)
 }
 
+/// A modelled level, unless the row has none.
+fn level(row: &Row, level: Option<f64>) -> Option<String> {
+    match &row.unsteady {
+        Some(_) => level.map(|_| "unsteady".to_owned()),
+        None => value(row, level),
+    }
+}
+
 fn value(row: &Row, value: Option<f64>) -> Option<String> {
     value.map(|value| quantity(value, row.unit))
 }
@@ -202,8 +210,8 @@ pub(crate) mod tests {
         let key = Key { workload: "w", machine: "m", subject: "s", metric: "drains" };
         let sides = |before: f64, after: f64| Sides::paired(&[before], &[after], Unit::Count, None);
         results.measured(key, sides(1.0, 2.0));
-        let band = Band { least: 1.5, greatest: 2.5, by: "latency.l1".into() };
-        results.modelled(key, sides(40.0, 50.0), Some(band));
+        results.modelled(key, sides(40.0, 50.0));
+        let band = Band { least: 1.5, greatest: 2.5, by: Some("latency.l1".into()) };
         let kernel = Kernel { before: Some(600.0), after: Some(700.0), source: "6.1".into() };
         let judgement = Judgement {
             agreement: Some(Agreement::Disagrees),
@@ -212,6 +220,7 @@ pub(crate) mod tests {
         Row {
             published: Some(Published::sides(8000.0, 9000.0, "theirs", "there")),
             kernel: Some(kernel),
+            band: Some(band),
             judgements: vec![judgement],
             ..results.rows.remove(0)
         }
@@ -281,6 +290,13 @@ pub(crate) mod tests {
         for line in text.lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
+    }
+
+    #[test]
+    fn an_unsteady_row_shows_no_level() {
+        let row = Row { unsteady: Some("seeds differ".into()), ..row() };
+        let text = table(&[&row], Style::Plain).to_string();
+        assert!(text.matches("unsteady").count() == 2 && text.contains("+25.0%"), "{text}");
     }
 
     #[test]

@@ -9,10 +9,7 @@ use crate::{
     high_alloc::{Flags, HighAlloc},
     replay::State,
     report::Run,
-    reproduce::{
-        Plan,
-        pairs::{self, BySetting},
-    },
+    reproduce::{Plan, pairs, settings::BySetting},
     workloads::Side,
 };
 
@@ -51,7 +48,7 @@ const LABELS: [&str; SETTINGS] = [
 pub(super) const TODAY: [usize; SETTINGS] = [UNREPAIRED, 1, 2, 3, ALL, NONE, PACKED, INDEX];
 
 /// Settings of runs with the scanners of 2013.
-pub(super) const IN_2013: [usize; 5] = [UNREPAIRED, 1, 2, 3, ALL];
+pub(super) const IN_2013: [usize; 6] = [UNREPAIRED, 1, 2, 3, ALL, NONE];
 
 /// Settings of runs from recorded states.
 pub(super) const FROM_STATES: [usize; 4] = [UNREPAIRED, ALL, PACKED, INDEX];

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::{
     reproduce::{
         Plan,
-        pairs::{Pair, column},
+        pairs::{self, Pair, column},
     },
     simulated::{self, Column, ListSizes, Simulation},
     workloads::{Side, Workload, kbuild::Kbuild, socket_pairs::SocketPairs},
@@ -45,15 +45,6 @@ pub(in crate::reproduce) const SERVER_LISTS: ListSizes = ListSizes { batch: 63, 
 const SERVER_LOAD: u64 = 33_000;
 pub(super) const LOAD_WAS_FITTED: &str = "the computation of compilers between two faults was chosen to \
                                           match the wait before the change";
-
-/// Modelled changes with a sensitivity band: workload, machine, allocator; figure.
-pub(super) const BANDS: [((&str, &str, &str), &str); 2] = [
-    (("socket-pairs", SOCKET_MACHINE, LISTS), "bandwidth_bytes_per_s"),
-    (("socket-pairs", SOCKET_MACHINE, LISTS), "zone_lock_wait_pct"),
-];
-/// The parameters that such changes may depend on.
-pub(super) const PARAMETERS: [&str; 3] =
-    ["latency.modified_same_socket", "lock.handoff_line", "code.list_buddy_give"];
 
 /// The figures of rows, in the order of output.
 pub(super) fn figures(workload: &str, machine: &str) -> &'static [&'static str] {
@@ -158,8 +149,9 @@ pub(in crate::reproduce) fn length(
     work: &Workload,
     frames: Option<u64>,
 ) -> simulated::Plan {
-    let full = simulated::Plan::of(work);
-    let part = if plan.quick { 10 } else { 1 };
-    let warm_up = if frames == Some(GUEST_FRAMES) { 0 } else { full.warm_up / part };
-    simulated::Plan { warm_up, window: full.window / part }
+    let length = pairs::length(plan, work);
+    match frames {
+        Some(GUEST_FRAMES) => simulated::Plan { warm_up: 0, steady: false, ..length },
+        _ => length,
+    }
 }

@@ -11,17 +11,14 @@
 mod host;
 mod trials;
 
-use super::{
-    Experiment, Key, Plan, Results, Tell,
-    pairs::{BySetting, Steps},
-};
+use super::{Experiment, Key, Plan, Results, Tell, bands, pairs::Steps, settings::BySetting};
 use crate::Error;
 use crate::report::{
     Better, Check, Published, Quantity, Reference, Role, Row, Run, Sides, Unit, decimal,
 };
 use trials::{
-    ALL, BATCHED, DEFAULT, DESK, DISKS, EIGHT, FOUR, LARGE, LAZY_SAME_BOUND, OFF, PROCESSES,
-    THREADS, Trial,
+    ALL, BATCH_OF_32, BATCH_OF_A_PAGE, BATCHED, DEFAULT, DESK, DISKS, EIGHT, FOUR, LARGE,
+    LAZY_SAME_BOUND, OFF, PROCESSES, THREADS, Trial,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -32,6 +29,9 @@ mmap-read: sparse files of several times the memory, mapped and read once. Recla
 and flushes it from the TLBs of CPUs that may have cached it. Readers are processes with a file each
 (mmap-read), or threads of one process that every CPU runs (mmap-read-threads).
   off, all                tlb.batching=off, then all: the published change, as in kernels
+  off, batches of 32      the first version of the series: 32 pages a batch (here all CPUs fill one batch, there
+                          each task its own), flushed by address, as far as they are neighbours, instead of whole
+  off, batches of 500     the same with the addresses that fit into a page
   all, lazy, same bound   then lazy, with at most as many unflushed frames as with all
   all, lazy               then lazy, with its default bound: a 200th of the memory
 Memory is smaller than that of the published machines: the figures depend on the number of reclaimed
@@ -46,6 +46,7 @@ the interrupts: settings alternate, figures are medians of rounds, and differ fr
 const SOURCE: &str = "mm: send one IPI per CPU to TLB flush all entries after unmapping pages, v5 \
                       (Linux 4.3); interrupts per page follow from interrupts per second, elapsed \
                       time and 10 times the memory, and count all kinds of interrupts";
+const FIRST_SOURCE: &str = "TLB flush multiple pages with a single IPI, v4 (2015)";
 const SERVER: &str = "4 nodes, 48 CPUs, 64 GB";
 const SMALL: &str = "1 node, 8 GB";
 const FITTED: &str = "the file system's cost of a page of a hole was chosen to match system time per \
@@ -68,21 +69,40 @@ const FIGURES: [&str; 8] = [
 /// The figures of pairs without published ones.
 const COMPARED: [&str; 3] = ["ipis_per_reclaimed_page", "unflushed_frames_max", "elapsed_s"];
 
+/// The figures of the first version of the series.
+const FIRST_VERSION: [&str; 3] = ["ipis_per_reclaimed_page", "elapsed_s", "ipis_per_s"];
+
 /// Figures of time.
 const MODELLED: [&str; 4] = ["elapsed_s", "system_time_s", "ipis_per_s", "flush_and_lock_pct"];
 
 fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     let trials = trials::trials(plan)?;
-    let runs = trials.len() * trials::SETTINGS * plan.seeds.len() + 2;
-    let mut steps = Steps::new(runs, tell);
+    let banded = || trials.iter().filter(|trial| trial.is_published());
+    let settings: usize = trials.iter().map(Trial::settings).sum();
+    let runs = settings * plan.seeds.len() + 2;
+    let variations =
+        |trial: &Trial| trial.banded(plan).len() * bands::count(&trial.paging.spec, plan);
+    let variations: usize = trials.iter().map(variations).sum();
+    let mut steps = Steps::new(runs + variations, tell);
     let mut results = Results { rows: rows(), ..Results::default() };
     for trial in &trials {
         let outcome = trial.run(plan, &mut steps)?;
         for (subject, before, after) in trials::PAIRS {
-            let shown = if subject == BATCHED { &FIGURES[..] } else { &COMPARED[..] };
+            let shown = match subject {
+                BATCHED => &FIGURES[..],
+                BATCH_OF_32 | BATCH_OF_A_PAGE => &FIRST_VERSION[..],
+                _ => &COMPARED[..],
+            };
             for metric in shown {
                 let key = trial.key(subject, metric);
                 fill(&mut results, key, outcome.sides(before, after, metric));
+            }
+        }
+        for (subject, after) in trial.banded(plan) {
+            let varied = trial.vary(plan, after, &mut steps)?;
+            let Some(as_is) = outcome.first(OFF, after) else { continue };
+            for metric in MODELLED {
+                results.banded(trial.key(subject, metric), &as_is, &varied);
             }
         }
         if !plan.quick {
@@ -102,12 +122,14 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     results.rows.retain(|row| row.measured.is_some() || row.modelled.is_some());
     results.rows.sort_by_key(place);
     results.findings.extend(findings(&results));
+    results.findings.extend(bands::described(banded().map(|trial| &trial.paging.spec), plan));
+    results.not_modelled = &NOT_MODELLED;
     Ok(results)
 }
 
 fn fill(results: &mut Results, key: Key<'_>, sides: Option<Sides>) {
     if MODELLED.contains(&key.metric) {
-        results.modelled(key, sides, None);
+        results.modelled(key, sides);
     } else {
         results.measured(key, sides);
     }
@@ -117,7 +139,7 @@ fn fill(results: &mut Results, key: Key<'_>, sides: Option<Sides>) {
 fn place(row: &Row) -> (usize, usize, usize, usize) {
     let of =
         |names: &[&str], name: &str| names.iter().position(|&it| it == name).unwrap_or(usize::MAX);
-    let subjects = [trials::BATCHED, trials::SAME_BOUND, trials::LAZY];
+    let subjects = [BATCHED, BATCH_OF_32, BATCH_OF_A_PAGE, trials::SAME_BOUND, trials::LAZY];
     (
         of(&[LARGE, DESK, FOUR, EIGHT, trials::HOST], &row.machine),
         of(&[PROCESSES, THREADS], &row.workload),
@@ -125,6 +147,16 @@ fn place(row: &Row) -> (usize, usize, usize, usize) {
         of(&subjects, &row.subject),
     )
 }
+
+/// Published figures without a row.
+const NOT_MODELLED: [&str; 4] = [
+    "the same readers without memory pressure, where nothing changed: nothing is reclaimed then, so no code of batches runs",
+    "batches of migrating pages (a patch of the first version): compaction flushes once for all pages that it moves at once, \
+     with any tlb.batching",
+    "flushes of scattered pages by address: a batch is flushed by address only if its pages are neighbours, else whole",
+    "a cache server with 24 disks (14, then 33 and 60 Gbit/s): `run cdn` has its shape, but the size of its files and its \
+     rate of writes were not published",
+];
 
 /// The reason why times and rates are judged by their change only.
 const LEVELS: &str = "before the change: a published reader took 35 us of system time per page, and the model has the costs of \
@@ -156,6 +188,17 @@ fn rows() -> Vec<Row> {
             row("system_time_s", Unit::Seconds, system),
             row("ipis_per_s", Unit::PerSecond, per_second),
         ]);
+    }
+    let first_version = [
+        (LARGE, SERVER, BATCH_OF_32, "ipis_per_s", Unit::PerSecond, [900e3, 180e3]),
+        (LARGE, SERVER, BATCH_OF_A_PAGE, "ipis_per_s", Unit::PerSecond, [900e3, 60e3]),
+        (LARGE, SERVER, BATCH_OF_A_PAGE, "elapsed_s", Unit::Seconds, [166.90, 119.80]),
+        (DESK, SMALL, BATCH_OF_A_PAGE, "elapsed_s", Unit::Seconds, [22.19, 19.90]),
+    ];
+    for (machine, theirs, subject, metric, unit, [before, after]) in first_version {
+        let key = Key { workload: PROCESSES, machine, subject, metric };
+        let published = Published::sides(before, after, theirs, FIRST_SOURCE);
+        rows.push(key.row(EXPERIMENT.name, unit, Some(Better::Lower)).published(published));
     }
     // Interrupts received per reclaimed page, unmaps per flush sent, pages scanned per reclaimed
     // page.
@@ -324,6 +367,6 @@ mod tests {
         rows.sort_by_key(place);
         assert_eq!((&*rows[0].machine, &*rows[0].subject), (LARGE, BATCHED));
         assert_eq!(rows.last().map(|row| &*row.machine), Some(EIGHT));
-        assert_eq!(rows.len(), 8 + 12);
+        assert_eq!(rows.len(), 8 + 4 + 12);
     }
 }

@@ -9,7 +9,9 @@ use crate::{
     report::Run,
     reproduce::{
         Key, Plan,
-        pairs::{BySetting, Steps},
+        bands::{Variation, Varied, vary},
+        pairs::Steps,
+        settings::BySetting,
     },
     workloads::{
         Side,
@@ -19,7 +21,7 @@ use crate::{
 
 /// The published machines.
 pub(super) const LARGE: &str = "numa-4n-48";
-pub(super) const DESK: &str = "desk-1n-4";
+pub(super) const DESK: &str = "desk-1n-8";
 /// The machines with as many CPUs as the kernels whose interrupts were counted.
 pub(super) const FOUR: &str = "uniform:4";
 pub(super) const EIGHT: &str = "uniform:8";
@@ -31,22 +33,33 @@ pub(super) const THREADS: &str = "mmap-read-threads";
 /// The number of solid-state disks of the server in the trial [`stored`].
 pub(super) const DISKS: u32 = 24;
 
-/// Number of settings of every trial. The settings have the numbers below.
-pub(super) const SETTINGS: usize = 5;
+/// Number of settings. The settings have the numbers below.
+pub(super) const SETTINGS: usize = 7;
 pub(super) const OFF: usize = 0;
 pub(super) const CLEAN_ONLY: usize = 1;
 pub(super) const ALL: usize = 2;
 /// Lazy, with at most as many unflushed frames as with [`ALL`].
 pub(super) const LAZY_SAME_BOUND: usize = 3;
 pub(super) const DEFAULT: usize = 4;
+/// Batches of 32, flushed page by page by address as far as the pages are neighbours.
+pub(super) const OF_32: usize = 5;
+/// The same, with as many addresses as fit into a page.
+pub(super) const OF_A_PAGE: usize = 6;
+
+/// Addresses of eight bytes in a page of 4 KiB, less a mask of CPUs and two counters.
+const ADDRESSES: u32 = 500;
 
 pub(super) const BATCHED: &str = "off, all";
 pub(super) const SAME_BOUND: &str = "all, lazy, same bound";
 pub(super) const LAZY: &str = "all, lazy";
+pub(super) const BATCH_OF_32: &str = "off, batches of 32";
+pub(super) const BATCH_OF_A_PAGE: &str = "off, batches of 500";
 
 /// The comparisons of rows: a name, and the settings before and after.
-pub(super) const PAIRS: [(&str, usize, usize); 4] = [
+pub(super) const PAIRS: [(&str, usize, usize); 6] = [
     (BATCHED, OFF, ALL),
+    (BATCH_OF_32, OFF, OF_32),
+    (BATCH_OF_A_PAGE, OFF, OF_A_PAGE),
     ("off, clean-only", OFF, CLEAN_ONLY),
     (SAME_BOUND, ALL, LAZY_SAME_BOUND),
     (LAZY, ALL, DEFAULT),
@@ -62,6 +75,10 @@ pub(super) struct Trial {
     /// Batches of CPU lists, as that larger memory determines them.
     pcp_batch: Auto,
 }
+
+/// Cycles of a reader for a page on the published machines: 2.8 µs at 2.5 GHz, the published user time per page of the
+/// small one.
+const USER_CYCLES: u64 = 7_000;
 
 /// All trials.
 pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
@@ -88,7 +105,11 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
                 continue;
             }
             let (frames, times) = if plan.quick { (mib * MIB / 4, 3) } else { (mib * MIB, times) };
-            let work = Work::MmapRead(MmapRead { times, ..MmapRead::new(readers) });
+            let mut work = MmapRead { times, ..MmapRead::new(readers) };
+            if [LARGE, DESK].contains(&machine) {
+                work.cycles_per_page = USER_CYCLES;
+            }
+            let work = Work::MmapRead(work);
             let workload = if readers == Readers::Threads { THREADS } else { PROCESSES };
             let paging = Paging { work, spec: spec.clone(), frames };
             trials.push(Trial { workload, paging, watermark_scale, pcp_batch });
@@ -111,12 +132,20 @@ fn side(setting: usize, bound: u32) -> Side {
     let batching = match setting {
         OFF => "off",
         CLEAN_ONLY => "clean-only",
-        ALL => "all",
+        ALL | OF_32 | OF_A_PAGE => "all",
         _ => "lazy",
     };
     let side = Side::new(batching).with("tlb.batching", batching);
-    // The bound includes frames in incomplete batches.
-    if setting == LAZY_SAME_BOUND { side.with("tlb.deferred_max", bound) } else { side }
+    let by_address = |side: Side, pages| {
+        side.with("tlb.batch", pages).with("tlb.single_page_flush_ceiling", 512)
+    };
+    match setting {
+        // The bound includes frames in incomplete batches.
+        LAZY_SAME_BOUND => side.with("tlb.deferred_max", bound),
+        OF_32 => by_address(Side { label: "batches of 32".into(), ..side }, 32),
+        OF_A_PAGE => by_address(Side { label: "batches of 500".into(), ..side }, ADDRESSES),
+        _ => side,
+    }
 }
 
 impl Trial {
@@ -145,6 +174,31 @@ impl Trial {
         side
     }
 
+    /// Whether the times of this machine and workload were published.
+    pub(super) fn is_published(&self) -> bool {
+        self.workload == PROCESSES && [LARGE, DESK].contains(&self.paging.spec.name())
+    }
+
+    /// Runs without batches and with the setting `after` on machines with other parameters, with the first seed.
+    pub(super) fn vary(
+        &self,
+        plan: &Plan,
+        after: usize,
+        steps: &mut Steps<'_, '_>,
+    ) -> Result<Vec<Varied>, Error> {
+        vary(&self.paging.spec, plan, |spec| {
+            let paging = Paging { spec: spec.clone(), ..self.paging.clone() };
+            let run = |setting| -> Result<Run, Error> {
+                let side = self.side(setting, 0);
+                let outcome = paging.run_once(&side, plan.seeds[0], &mut |_, _| {})?;
+                Ok(run_of(&side, &[outcome]))
+            };
+            let runs = [run(OFF)?, run(after)?];
+            steps.step();
+            Ok(runs)
+        })
+    }
+
     /// Runs the default setting with one seed.
     pub(super) fn run_default(&self, seed: u64) -> Result<Run, Error> {
         let side = self.side(DEFAULT, 0);
@@ -153,12 +207,25 @@ impl Trial {
         Ok(run_of(&Side { label, ..side }, &[outcome]))
     }
 
+    /// Its settings: those of the first version of the published series only where times were published.
+    pub(super) fn settings(&self) -> usize {
+        if self.is_published() { SETTINGS } else { OF_32 }
+    }
+
+    /// The comparisons whose modelled figures get bands: the published change and, if each parameter varies by itself,
+    /// also the first version of its series.
+    pub(super) fn banded(&self, plan: &Plan) -> Vec<(&'static str, usize)> {
+        let all = [(BATCHED, ALL), (BATCH_OF_32, OF_32), (BATCH_OF_A_PAGE, OF_A_PAGE)];
+        let some = if plan.variation == Variation::Each { &all[..] } else { &all[..1] };
+        if self.is_published() { some.to_vec() } else { Vec::new() }
+    }
+
     /// Runs all settings with every seed, one after the other.
     pub(super) fn run(&self, plan: &Plan, steps: &mut Steps<'_, '_>) -> Result<BySetting, Error> {
         let mut runs = vec![Vec::new(); SETTINGS];
         for &seed in &plan.seeds {
             let mut bound = 0;
-            for (setting, runs) in runs.iter_mut().enumerate() {
+            for (setting, runs) in runs.iter_mut().enumerate().take(self.settings()) {
                 let side = self.side(setting, bound);
                 let outcome = self.paging.run_once(&side, seed, &mut |_, _| {})?;
                 if setting == ALL {

@@ -222,6 +222,7 @@ impl<'p, 'm> SideRun<'p, 'm> {
             cycles: None,
             held_percent: 100.0 * (self.memory.held_by_cpus() + self.memory.in_depots()) as f64
                 / self.memory.managed().max(1) as f64,
+            ..Window::default()
         }
     }
 }

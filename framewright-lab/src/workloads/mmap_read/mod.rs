@@ -23,6 +23,8 @@ pub struct MmapRead {
     pub times: u32,
     /// Solid-state disks that store the files; 0: the files consist of holes.
     pub disks: u32,
+    /// Cycles of a reader for a page, apart from its fault: 512 loads of a word. Only times depend on it.
+    pub cycles_per_page: u64,
 }
 
 /// The kind of readers.
@@ -45,15 +47,14 @@ impl Readers {
     }
 }
 
-/// Cycles of a reader for a resident page: 512 loads of a word, from memory that the processor
-/// prefetches. Estimated; only times depend on it.
+/// Cycles of a reader for a resident page, from memory that the processor prefetches. Estimated.
 const PER_PAGE: u64 = 1_500;
 
 impl MmapRead {
     /// Ten times the memory.
     #[must_use]
     pub fn new(readers: Readers) -> Self {
-        Self { readers, times: 10, disks: 0 }
+        Self { readers, times: 10, disks: 0, cycles_per_page: PER_PAGE }
     }
 
     /// Pages that one of `cpus` readers reads on a machine of `frames` frames.
@@ -66,18 +67,23 @@ impl MmapRead {
 
 /// One reader.
 #[derive(Clone, Debug)]
-pub(crate) struct Reader(Reads);
+pub(crate) struct Reader {
+    reads: Reads,
+    cycles_per_page: u64,
+}
 
 impl Reader {
     /// The reader of CPU `cpu`, which reads `pages` pages.
     pub(crate) fn new(work: &MmapRead, cpu: u16, pages: u32) -> Self {
-        Self(Reads::new(work.readers.sharing().part(cpu.into(), pages.into()), 1))
+        let reads = Reads::new(work.readers.sharing().part(cpu.into(), pages.into()), 1);
+        Self { reads, cycles_per_page: work.cycles_per_page }
     }
 
     /// The next page access; `None` at the end.
     pub(crate) fn next(&mut self) -> Option<Next> {
-        let page = self.0.next()?.page as u32;
-        Some(Next { mapping: self.0.mapping(), page, access: Access::Load, then: PER_PAGE })
+        let page = self.reads.next()?.page as u32;
+        let (mapping, then) = (self.reads.mapping(), self.cycles_per_page);
+        Some(Next { mapping, page, access: Access::Load, then })
     }
 }
 

@@ -56,6 +56,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
 
     fn end_at_meeting(&self) -> Outcome {
         let hints = self.ctx.hints;
+        hints.counters.scan_meetings.add(1);
         if self.repair.reset_on_meeting {
             hints.scan.positions.reset(0, self.ctx.on_cpu.zone.spanned() as u32);
         }

@@ -116,6 +116,9 @@ impl<'s, 'm, P: Platform> FreeScanner<'s, 'm, P> {
             self.ctx.hints.scan.positions.lower_free(block << PAGEBLOCK_ORDER);
         }
         let found = !self.stash.is_empty();
+        if !found {
+            self.ctx.hints.counters.scan_without_targets.add(1);
+        }
         if !found && !self.repair.detect_meeting {
             // Without this repair, a scanner that finds nothing does not record its position.
             self.below = before;

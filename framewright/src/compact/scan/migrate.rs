@@ -40,6 +40,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
             self.contention.before_zone_lock(self.ctx);
             let held = contents(self.ctx, block);
             if !self.suits(&held) {
+                self.ctx.hints.counters.scan_unsuitable.add(1);
                 // Another run may want pages of this type, so there is no reason for a skip hint.
                 if !self.repair.unmarked_types {
                     self.set_skip_hint(block);

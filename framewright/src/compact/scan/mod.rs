@@ -149,6 +149,9 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
         let CompactTuning { repair, shortcuts, .. } = tuning;
         let positions = &ctx.hints.scan.positions;
         let is_restarting = goal.order.is_some_and(|at| ctx.hints.deferral.is_restarting(at));
+        if is_restarting {
+            ctx.hints.counters.scan_restarts.add(1);
+        }
         if is_restarting && repair.reset_before_read {
             reset_hints(ctx);
         }
