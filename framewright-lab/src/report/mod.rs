@@ -22,7 +22,7 @@ mod published;
 mod table;
 
 pub use compare::{Comparison, HEADER_NOTE, gain_percent};
-pub use file::{ReportError, check_destination, replaces, write_json, write_text};
+pub use file::{ReportError, check_destination, open_rows, replaces, write_json, write_text};
 pub use model::{Better, Check, Measured, Metric, Point, Report, Run, Unit, Verdict, cpu_metric};
 pub use published::{
     Agreement, Band, Constant, Judgement, Kernel, Published, Quantity, Reference, Role, Row, Sides,
