@@ -4,6 +4,7 @@ pub(crate) mod completions;
 pub(crate) mod fragmentation;
 pub(crate) mod high_alloc;
 pub(crate) mod hunt;
+pub(crate) mod inspect;
 pub(crate) mod large_memory;
 pub(crate) mod machines;
 pub(crate) mod measure;
@@ -56,9 +57,9 @@ fn command(args: impl Iterator<Item = String>) -> Vec<String> {
     let mut command = vec!["framewright".to_owned()];
     let mut args = args;
     while let Some(arg) = args.next() {
-        if ["--json", "--svg", "--picture", "--output", "-o"].contains(&&*arg) {
+        if ["--json", "--csv", "--svg", "--picture", "--output", "-o"].contains(&&*arg) {
             args.next();
-        } else if !["--json=", "--svg=", "--picture=", "--output="]
+        } else if !["--json=", "--csv=", "--svg=", "--picture=", "--output="]
             .iter()
             .any(|option| arg.starts_with(option))
         {
