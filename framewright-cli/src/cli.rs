@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::args::machine::simulated_machine;
 use crate::commands::{
-    completions, fragmentation, high_alloc, hunt, large_memory, machines, micro, paging, prices,
-    qemu, record, replay, reproduce, validate, workload,
+    completions, fragmentation, high_alloc, hunt, inspect, large_memory, machines, micro, paging,
+    prices, qemu, record, replay, reproduce, validate, workload,
 };
 use crate::failure::{Failure, Outcome};
 
@@ -26,6 +26,8 @@ Examples:
       Compares two settings side by side: percentages are gains over the first column.
   framewright record -- make
       Records the running kernel while a command runs, for a replay.
+  framewright inspect
+      Shows the free memory of this machine, and how many huge pages it could give now.
   framewright run page-fault --machine host:2
       Two CPUs allocate, touch and free 128 MiB each, repeatedly.
   framewright reproduce bulk-free
@@ -54,6 +56,9 @@ pub(crate) enum Command {
     /// Record the page allocator of the running kernel
     #[command(after_help = record::EXAMPLES)]
     Record(record::RecordArgs),
+    /// Show the fragmentation of the running kernel's memory, and how many huge pages it could give
+    #[command(after_help = inspect::EXAMPLES)]
+    Inspect(inspect::InspectArgs),
     /// Repeat published measurements on simulated machines and judge the agreement
     #[command(after_help = reproduce::EXAMPLES)]
     Reproduce(reproduce::ReproduceArgs),
@@ -163,6 +168,7 @@ impl Command {
             Self::Run(Run::LargeMemory(args)) => large_memory::large_memory(args),
             Self::Replay(args) => replay::replay(args),
             Self::Record(args) => record::record(args),
+            Self::Inspect(args) => inspect::inspect(args),
             Self::Reproduce(args) => reproduce::reproduce(args),
             Self::Hunt(args) => hunt::hunt(args),
             Self::Tuning(args) => machines::tuning(args),

@@ -2,7 +2,7 @@
 //! tables, and the report that all of them produce.
 //!
 //! [`record`] makes recordings, [`trace`] reads them and the kernel's tables next to them, and
-//! [`replay`] replays them. [`micro`] and [`large_memory`] measure single operations,
+//! [`replay`] replays them. [`inspect`] reads the same tables of the running kernel. [`micro`] and [`large_memory`] measure single operations,
 //! [`fragmentation`] measures the free memory after many operations. [`measure`] measures this
 //! computer and makes a simulated machine of it, which [`validate`] compares with the computer.
 //! [`workloads`] contains workloads on threads, on [`simulated`] machines, or on the emulated
@@ -29,6 +29,7 @@ pub mod fragmentation;
 pub mod high_alloc;
 #[cfg(feature = "host")]
 pub mod host_paging;
+pub mod inspect;
 mod invariants;
 #[cfg(feature = "host")]
 pub mod large_memory;
@@ -45,6 +46,8 @@ pub mod record;
 pub mod replay;
 pub mod report;
 pub mod reproduce;
+#[cfg(feature = "host")]
+mod setting;
 pub mod simulated;
 pub mod trace;
 #[cfg(feature = "host")]

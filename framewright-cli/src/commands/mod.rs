@@ -4,6 +4,7 @@ pub(crate) mod completions;
 pub(crate) mod fragmentation;
 pub(crate) mod high_alloc;
 pub(crate) mod hunt;
+pub(crate) mod inspect;
 pub(crate) mod large_memory;
 pub(crate) mod machines;
 pub(crate) mod measure;

@@ -20,6 +20,7 @@ const COMMANDS: &[&[&str]] = &[
     &["run", "large-memory"],
     &["replay"],
     &["record"],
+    &["inspect"],
     &["reproduce"],
     &["hunt"],
     &["tuning"],
@@ -105,7 +106,7 @@ fn every_example_is_accepted() {
 #[test]
 fn files_in_examples_are_there() {
     let tree = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    for command in [&["replay"][..], &["run", "high-alloc"], &[]] {
+    for command in [&["replay"][..], &["run", "high-alloc"], &["inspect"], &[]] {
         let text = help(command);
         let words = text.split_whitespace();
         let files: Vec<&str> = words.filter(|word| word.starts_with("recordings/")).collect();

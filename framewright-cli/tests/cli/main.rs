@@ -5,6 +5,7 @@ mod completions;
 mod help;
 mod high_alloc;
 mod hunt;
+mod inspect;
 mod machines;
 mod measure;
 mod output;

@@ -69,6 +69,7 @@ pub use kernel::{Blocks, FreeMemory, FreeReport, KernelActivity, SHOWN_ORDERS};
 pub use lock_waits::KernelLock;
 pub(crate) use lock_waits::LockWaits;
 pub use machine::OwnLock;
+pub(crate) use plan::uncapped;
 pub use report::{
     Activity, Balance, CpuReport, HeldReport, ListBuddyReport, Logical, MachineReport, OverTime,
     ReplayReport, Sample, ZoneReport,

@@ -339,7 +339,7 @@ fn pageblocks_by_type(zone: &Zone, pageblock_order: u8) -> Option<[TypePlan; TYP
 
 /// Free blocks of each type by order. The kernel stops counting a list at 100,000. In that case
 /// buddyinfo gives the difference, unless two types reached the cap at the same order.
-fn uncapped(zone: &Zone) -> Vec<Vec<u64>> {
+pub(crate) fn uncapped(zone: &Zone) -> Vec<Vec<u64>> {
     let mut types: Vec<Vec<u64>> = zone.types.iter().map(|of| of.free_blocks.clone()).collect();
     for (order, &all) in zone.free_blocks.iter().enumerate() {
         let at = |blocks: &[u64]| blocks.get(order).copied().unwrap_or(0);

@@ -180,6 +180,21 @@ pub fn write_text(path: &Path, text: &[u8]) -> Result<(), ReportError> {
     written.map_err(fail)
 }
 
+/// Opens `path` for text that is written in parts, over time. A regular file is created, or emptied. Each
+/// part should be written as a whole, so that the file ends with a complete part at any time.
+///
+/// # Errors
+///
+/// The error names the file and the reason.
+pub fn open_rows(path: &Path) -> Result<File, ReportError> {
+    let opened = Destination::of(path).and_then(|destination| match destination {
+        Destination::File(target) => File::create(target),
+        Destination::Output(output) => Ok(output),
+        Destination::Stream => Destination::open_stream(path),
+    });
+    opened.map_err(|reason| ReportError { path: path.to_owned(), reason })
+}
+
 fn replace(target: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = temporary_beside(target)?;
     file.write_all(text)?;

@@ -38,12 +38,12 @@ mod unit;
 pub use compare::{Comparison, HEADER_NOTE, gain_percent};
 pub use csv::csv;
 pub use document::{SCHEMA, VERSION};
-pub use file::{ReportError, check_destination, replaces, write_json, write_text};
+pub use file::{ReportError, check_destination, open_rows, replaces, write_json, write_text};
 pub use model::{Check, Interval, Measured, Metric, Point, Report, Run, Verdict, cpu_metric};
 pub use published::{
     Agreement, Band, Constant, Judgement, Kernel, Published, Quantity, Reference, Role, Row, Sides,
     change_pct,
 };
 pub use seeds::{SEEDS_NOTE, intervals};
-pub use unit::{Better, Unit};
 pub use table::{Style, Table, Tone, decimal, each_run, scaled, scaled_nanos, sparkline};
+pub use unit::{Better, Unit};

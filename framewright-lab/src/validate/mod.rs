@@ -12,12 +12,10 @@
 //! | `host_lists` | the library on threads, with small per-CPU lists                       |
 //! | `shootdown`  | `mprotect` and `munmap` while a second thread runs                     |
 //! | `zone_lock`  | waits for the zone lock of the real kernel                             |
-//! | `setting`    | a setting of the kernel that is changed, and restored in any case      |
 
 mod faults;
 mod host_lists;
 mod row;
-mod setting;
 mod shootdown;
 mod tasks;
 #[cfg(test)]

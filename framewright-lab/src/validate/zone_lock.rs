@@ -8,13 +8,13 @@ use std::{fs, ops::ControlFlow, path::Path};
 
 use super::{
     Here, Row, Tolerance, Validation, faults,
-    setting::Setting,
     tasks::{Kind, Work, round},
 };
 use crate::Error;
 use crate::record::{Destination, LOCKS, RECORDED, Session, Tracefs, Wanted};
 use crate::replay::LockWaits;
 use crate::report::Unit;
+use crate::setting::Setting;
 use crate::simulated::{Column, ListSizes};
 use crate::trace::{Snapshot, TraceReader};
 use crate::workloads::Side;

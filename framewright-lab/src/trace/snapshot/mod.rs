@@ -1,8 +1,8 @@
 //! Snapshots: the kernel's own tables from the start or the end of a recording.
 //!
 //! A snapshot is one text file with the contents of `/proc/zoneinfo`, `/proc/buddyinfo`,
-//! `/proc/pagetypeinfo` and `/proc/vmstat`, each after a line `# NAME`. Only zoneinfo is required
-//! (only root can read pagetypeinfo). All values are searched by key, never by column, because
+//! `/proc/pagetypeinfo`, `/proc/vmstat` and `/proc/interrupts`, each after a line `# NAME`. Only
+//! zoneinfo is required (only root can read pagetypeinfo, and recordings have no interrupts). All values are searched by key, never by column, because
 //! releases move columns. The writers of [`framewright::observe::text`] can write their parts of a
 //! snapshot again, byte for byte as Linux 6.18 does.
 //!
@@ -11,6 +11,7 @@
 //! NAME.before
 //! ```
 
+mod parser;
 mod text;
 mod zoneinfo;
 
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{LineProblem, TraceError};
 use super::number;
+use parser::{Parser, Section};
 
 /// Maximum size of a file, in bytes. A snapshot has some 12 KB per node.
 const LARGEST: u64 = 64 << 20;
@@ -36,6 +38,8 @@ pub struct Snapshot {
     pub pageblock_order: Option<u8>,
     /// `/proc/vmstat`; empty if the snapshot has none.
     pub vmstat: BTreeMap<String, u64>,
+    /// TLB shootdowns that CPUs have received, from interrupts; `None` if the kernel does not count them.
+    pub tlb_shootdowns: Option<u64>,
 }
 
 /// One zone.
@@ -131,16 +135,7 @@ impl Snapshot {
     /// # Errors
     /// The file cannot be read, is not a snapshot, or has a malformed or impossible line.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = path.display().to_string();
-        let mut bytes = Vec::new();
-        match File::open(path).and_then(|f| f.take(LARGEST + 1).read_to_end(&mut bytes)) {
-            Ok(_) if bytes.len() as u64 > LARGEST => {
-                let reason = format!("more than {} MiB: not the kernel's tables", LARGEST >> 20);
-                Err(TraceError::Unusable { file, reason })
-            }
-            Ok(_) => Self::parse(&file, &bytes),
-            Err(source) => Err(TraceError::Io { file, source }),
-        }
+        Self::parse(&path.display().to_string(), &read(path)?)
     }
 
     /// Reads a snapshot from memory; messages name it `file`.
@@ -148,36 +143,23 @@ impl Snapshot {
     /// # Errors
     /// As [`Snapshot::open`].
     pub fn parse(file: &str, bytes: &[u8]) -> Result<Self, TraceError> {
-        let unusable = |reason: String| TraceError::Unusable { file: file.to_owned(), reason };
-        if memchr::memchr(0, bytes).is_some() {
-            return Err(unusable("binary data: expected the kernel's tables as text, as in NAME.before next to a recording"
-                    .into()));
-        }
         let mut parser = Parser::default();
-        for (line, text) in (1..).zip(bytes.split(|&byte| byte == b'\n')) {
-            parser.line(text.trim_ascii()).map_err(|problem| TraceError::Line {
-                file: file.to_owned(),
-                line,
-                problem,
-            })?;
+        parser.lines(file, bytes)?;
+        parser.finish(file)
+    }
+
+    /// Reads tables that are in files of their own, without headings. Each table has its name (such as
+    /// `zoneinfo`), the name of its file in messages, and its text. The order is that of a snapshot.
+    ///
+    /// # Errors
+    /// As [`Snapshot::parse`]; an error names the file of the table.
+    pub fn of_tables(tables: &[(&str, String, Vec<u8>)]) -> Result<Self, TraceError> {
+        let mut parser = Parser::default();
+        for (name, file, bytes) in tables {
+            parser.begin(Section::named(name.as_bytes()));
+            parser.lines(file, bytes)?;
         }
-        let snapshot = parser.snapshot;
-        if snapshot.managed() == 0 {
-            return Err(unusable(
-                "no zone with memory: expected /proc/zoneinfo behind a line `# zoneinfo`".into(),
-            ));
-        }
-        match snapshot.zones.iter().find(|z| z.free.saturating_add(z.held_by_cpus()) > z.managed) {
-            Some(z) => Err(unusable(format!(
-                "zone {} of node {}: {} frames free and {} on CPU lists, but only {} managed",
-                z.name,
-                z.node,
-                z.free,
-                z.held_by_cpus(),
-                z.managed
-            ))),
-            None => Ok(snapshot),
-        }
+        parser.finish(tables.first().map_or("tables", |(_, file, _)| file))
     }
 
     /// Frames that the page allocator manages, over all zones.
@@ -266,6 +248,23 @@ pub fn beside(recording: &Path, which: &str) -> Result<Option<PathBuf>, TraceErr
     Ok(None)
 }
 
+/// Reads the file of a table or of a snapshot.
+///
+/// # Errors
+/// The file cannot be read, or is too large for the kernel's tables.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TraceError> {
+    let file = path.display().to_string();
+    let mut bytes = Vec::new();
+    match File::open(path).and_then(|f| f.take(LARGEST + 1).read_to_end(&mut bytes)) {
+        Ok(_) if bytes.len() as u64 > LARGEST => {
+            let reason = format!("more than {} MiB: not the kernel's tables", LARGEST >> 20);
+            Err(TraceError::Unusable { file, reason })
+        }
+        Ok(_) => Ok(bytes),
+        Err(source) => Err(TraceError::Io { file, source }),
+    }
+}
+
 fn sum_columns<'s>(rows: impl Iterator<Item = &'s [u64]>) -> Vec<u64> {
     let mut sums: Vec<u64> = Vec::new();
     for row in rows {
@@ -275,54 +274,6 @@ fn sum_columns<'s>(rows: impl Iterator<Item = &'s [u64]>) -> Vec<u64> {
         }
     }
     sums
-}
-
-/// The table of the current lines.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Section {
-    #[default]
-    None,
-    Zoneinfo,
-    Buddyinfo,
-    Pagetypeinfo,
-    Vmstat,
-    /// An unused table.
-    Unknown,
-}
-
-#[derive(Default)]
-struct Parser {
-    section: Section,
-    snapshot: Snapshot,
-    zoneinfo: zoneinfo::State,
-    pagetypeinfo: text::Pagetypeinfo,
-}
-
-impl Parser {
-    fn line(&mut self, text: &[u8]) -> Result<(), LineProblem> {
-        if let Some(name) = text.strip_prefix(b"# ") {
-            self.section = match name.trim_ascii() {
-                b"zoneinfo" => Section::Zoneinfo,
-                b"buddyinfo" => Section::Buddyinfo,
-                b"pagetypeinfo" => Section::Pagetypeinfo,
-                b"vmstat" => Section::Vmstat,
-                _ => Section::Unknown,
-            };
-            return Ok(());
-        }
-        if text.is_empty() {
-            return Ok(());
-        }
-        let snapshot = &mut self.snapshot;
-        match self.section {
-            Section::None => Err(LineProblem::new("snapshot", text, "a line `# zoneinfo` first")),
-            Section::Zoneinfo => self.zoneinfo.line(&mut snapshot.zones, text),
-            Section::Buddyinfo => text::buddyinfo(&mut snapshot.zones, text),
-            Section::Pagetypeinfo => self.pagetypeinfo.line(snapshot, text),
-            Section::Vmstat => text::vmstat(&mut snapshot.vmstat, text),
-            Section::Unknown => Ok(()),
-        }
-    }
 }
 
 /// The words of a line.
@@ -357,8 +308,14 @@ fn node_and_zone(text: &[u8]) -> Result<Option<ZoneRow<'_>>, LineProblem> {
     let rest = rest.strip_prefix(b"zone ").ok_or_else(bad)?.trim_ascii_start();
     let ends = |byte: &u8| *byte == b',' || byte.is_ascii_whitespace();
     let end = rest.iter().position(ends).unwrap_or(rest.len());
-    let name = std::str::from_utf8(&rest[..end]).ok().filter(|n| !n.is_empty()).ok_or_else(bad)?;
-    Ok(Some((node, name, &rest[end..])))
+    Ok(Some((node, name("zone", &rest[..end])?, &rest[end..])))
+}
+
+/// The name of a zone or migratetype.
+fn name<'t>(field: &'static str, text: &'t [u8]) -> Result<&'t str, LineProblem> {
+    let is_plain = !text.is_empty() && text.iter().all(u8::is_ascii_alphanumeric);
+    let name = std::str::from_utf8(text).ok().filter(|_| is_plain);
+    name.ok_or_else(|| LineProblem::new(field, text, "a name of letters and digits"))
 }
 
 /// The zone of a row of another table.

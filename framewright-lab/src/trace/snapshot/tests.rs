@@ -125,6 +125,30 @@ fn bad_lines_are_named() {
 }
 
 #[test]
+fn shootdowns_are_summed_over_cpus() {
+    let with =
+        |row: &str| parse(&format!("{GOOD}# interrupts\n  CPU0 CPU1\n  0: 4 5 timer\n{row}\n"));
+    assert_eq!(parse(GOOD).unwrap().tlb_shootdowns, None);
+    assert_eq!(with("TLB:    40    2   TLB shootdowns").unwrap().tlb_shootdowns, Some(42));
+    assert_eq!(with("RES: 1 2 Rescheduling").unwrap().tlb_shootdowns, None);
+    let error = with("TLB:   many").unwrap_err().to_string();
+    assert!(error.ends_with("55: TLB `many`: expected a number of interrupts per CPU"), "{error}");
+}
+
+#[test]
+fn tables_in_files_of_their_own_make_the_same_snapshot() {
+    let table = |name| (name, format!("dir/{name}"), section(GOOD, name).as_bytes().to_vec());
+    let tables = ["zoneinfo", "buddyinfo", "pagetypeinfo", "vmstat"].map(table);
+    assert_eq!(Snapshot::of_tables(&tables).unwrap(), parse(GOOD).unwrap());
+    let mut bad = tables;
+    bad[1].2 = b"\nNode 0, zone DMA 1 x 2\n".to_vec();
+    let error = Snapshot::of_tables(&bad).unwrap_err().to_string();
+    assert!(error.starts_with("dir/buddyinfo:2: count `x`"), "{error}");
+    let error = Snapshot::of_tables(&bad[..0]).unwrap_err().to_string();
+    assert!(error.contains("no zone with memory"), "{error}");
+}
+
+#[test]
 fn a_table_of_mixed_blocks_is_left_out() {
     let mixed = "Number of mixed blocks    Unmovable      Movable\n\
                  Node 0, zone   Normal            5            6\n# something new\n";

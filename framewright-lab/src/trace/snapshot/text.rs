@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    CpuLists, LineProblem, Snapshot, Stat, TypeLists, Zone, frames, known_zone, node_and_zone,
-    words,
+    CpuLists, LineProblem, Snapshot, Stat, TypeLists, Zone, frames, known_zone, name,
+    node_and_zone, words,
 };
 use crate::trace::number;
 
@@ -158,13 +158,13 @@ impl Pagetypeinfo {
         if let Some(order) = text.strip_prefix(b"Page block order:") {
             snapshot.pageblock_order = Some(number::order("Page block order", order.trim_ascii())?);
         } else if let Some(names) = text.strip_prefix(b"Number of blocks type") {
-            let names = words(names).map(|n| String::from_utf8_lossy(n).into_owned());
-            self.block_types = Some(names.collect());
+            let names = words(names).map(|word| Ok(name("migratetype", word)?.to_owned()));
+            self.block_types = Some(names.collect::<Result<_, _>>()?);
         } else if text.starts_with(b"Number of mixed blocks") {
             // Another table of the same form, in kernels with CONFIG_PAGE_OWNER.
             self.block_types = None;
-        } else if let Some((node, name, rest)) = node_and_zone(text)? {
-            let zone = known_zone(&mut snapshot.zones, node, name)?;
+        } else if let Some((node, zone, rest)) = node_and_zone(text)? {
+            let zone = known_zone(&mut snapshot.zones, node, zone)?;
             match (rest.trim_ascii_start().strip_prefix(b", type "), &self.block_types) {
                 (Some(row), _) => free_row(zone, row)?,
                 (None, Some(types)) => block_row(zone, types, rest)?,
@@ -179,9 +179,9 @@ impl Pagetypeinfo {
 fn free_row(zone: &mut Zone, row: &[u8]) -> Result<(), LineProblem> {
     let row = row.trim_ascii_start();
     let end = row.iter().position(u8::is_ascii_whitespace).unwrap_or(row.len());
-    let name = String::from_utf8_lossy(&row[..end]);
+    let of = name("migratetype", &row[..end])?;
     let (free_blocks, capped) = orders(&row[end..])?;
-    let lists = lists_of(zone, &name);
+    let lists = lists_of(zone, of);
     lists.free_blocks = free_blocks;
     lists.capped = capped;
     Ok(())
@@ -240,5 +240,16 @@ pub(super) fn vmstat(counters: &mut BTreeMap<String, u64>, text: &[u8]) -> Resul
         return Err(LineProblem::new("vmstat", text, "`name value`"));
     }
     counters.insert(String::from_utf8_lossy(name).into_owned(), value);
+    Ok(())
+}
+
+/// `TLB:  4088889  5054342   TLB shootdowns`: a number per CPU. Other interrupts are ignored.
+pub(super) fn interrupts(shootdowns: &mut Option<u64>, text: &[u8]) -> Result<(), LineProblem> {
+    let Some(row) = text.strip_prefix(b"TLB:") else { return Ok(()) };
+    let counts: Vec<u64> = words(row).map_while(number::decimal).collect();
+    if counts.is_empty() {
+        return Err(LineProblem::new("TLB", row.trim_ascii(), "a number of interrupts per CPU"));
+    }
+    *shootdowns = Some(counts.into_iter().fold(0, u64::saturating_add));
     Ok(())
 }

@@ -18,19 +18,20 @@ const RESTORE: &str = "trap '' INT TERM HUP QUIT; cat > /dev/null; echo \"$2\" >
 
 /// A changed setting; restored when it is dropped.
 #[derive(Debug)]
-pub(super) struct Setting {
+pub(crate) struct Setting {
     child: Child,
     /// The child restores the value when this is closed, also by the end of this process.
     alive: Option<ChildStdin>,
 }
 
 impl Setting {
-    /// Writes `value` into the file of a setting.
+    /// Writes `value` into the file of a setting. If the file lists all values with the present one in
+    /// brackets, that one is restored.
     ///
     /// # Errors
     ///
     /// A reason: no permission, no such setting, or another program has changed it for a while.
-    pub(super) fn change(file: &Path, value: &str) -> Result<Self, String> {
+    pub(crate) fn change(file: &Path, value: &str) -> Result<Self, String> {
         let fail = |error: io::Error| format!("cannot change '{}': {error}", file.display());
         let lock = File::open(file).map_err(fail)?;
         lock.try_lock().map_err(|error| match error {
@@ -43,7 +44,7 @@ impl Setting {
         let child = Command::new("sh")
             .args(["-c", RESTORE, "sh"])
             .arg(file)
-            .arg(before.trim())
+            .arg(present(&before))
             .process_group(0)
             .stdin(Stdio::piped())
             // Only keeps the lock: the script writes to the file by its name.
@@ -56,6 +57,12 @@ impl Setting {
         fs::write(file, value).map_err(fail)?;
         Ok(setting)
     }
+}
+
+/// The present value of a setting: the text of its file, or the word in brackets.
+pub(crate) fn present(text: &str) -> &str {
+    let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    chosen.unwrap_or(text.trim())
 }
 
 impl Drop for Setting {
@@ -88,6 +95,14 @@ mod tests {
         assert_eq!(value(file.path()), "100000");
         drop(setting);
         assert_eq!(value(file.path()), "17");
+    }
+
+    #[test]
+    fn the_chosen_one_of_several_values_is_restored() {
+        let file = file("always defer [madvise] never\n");
+        drop(Setting::change(file.path(), "never").unwrap());
+        assert_eq!(value(file.path()), "madvise");
+        assert_eq!((present("17\n"), present("a [b]\n"), present("")), ("17", "b", ""));
     }
 
     #[test]
@@ -124,7 +139,7 @@ mod tests {
     #[test]
     fn a_value_is_restored_though_the_program_is_killed() {
         let file = file("17");
-        let test = "validate::setting::tests::changes_and_is_killed";
+        let test = "setting::tests::changes_and_is_killed";
         let mut program = Command::new(env::current_exe().unwrap())
             .args(["--exact", test])
             .env(KILLED, file.path())

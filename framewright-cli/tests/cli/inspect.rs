@@ -1,0 +1,112 @@
+//! `framewright inspect`.
+
+use std::{fs, path::Path};
+
+use predicates::prelude::*;
+
+use crate::{framewright, stdout_of};
+
+/// Tables of one small zone.
+const TABLES: [(&str, &str); 4] = [
+    (
+        "zoneinfo",
+        "Node 0, zone   Normal\n  pages free     2792\n        boost    0\n        min      400\n        \
+         managed  50000\n",
+    ),
+    ("buddyinfo", "Node 0, zone   Normal 1000 0 0 0 0 0 0 0 1 3 0\n"),
+    ("vmstat", "thp_fault_alloc 7\n"),
+    ("interrupts", "TLB:  4 5 TLB shootdowns\n"),
+];
+
+fn saved(folder: &Path) -> String {
+    for (name, text) in TABLES {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    folder.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn saved_tables_are_shown_and_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = saved(folder.path());
+    let [json, csv] = ["a.json", "a.csv"].map(|name| folder.path().join(name));
+    let [json, csv] = [&json, &csv].map(|path| path.to_str().unwrap());
+    let text = stdout_of(&["inspect", "--from", &tables, "--json", json, "--csv", csv]);
+    for expected in [
+        "10.9 of 195.3 MiB are free",
+        "pagetypeinfo: No such file",
+        "only root can read it",
+        "node 0, zone Normal",
+        "unusable free space index",
+        "huge pages of 2 MiB",
+        "thp_fault_alloc",
+    ] {
+        assert!(text.contains(expected), "{expected} is missing in {text}");
+    }
+    let result: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let [normal, machine] = [0, 1].map(|run| &result["runs"][run]);
+    assert_eq!(normal["label"], "node 0 Normal");
+    assert_eq!(normal["metrics"]["unusable_free_index_order9"]["median"], 0.449);
+    assert_eq!(machine["metrics"]["huge_pages_without_compaction"]["median"], 3);
+    assert_eq!(machine["metrics"]["tlb_shootdowns"]["median"], 9);
+    let rows = fs::read_to_string(csv).unwrap();
+    assert!(rows.starts_with("seconds,node,zone,"), "{rows}");
+    assert!(rows.contains("\n0.000,0,Normal,,9,free_blocks,count,3\n"), "{rows}");
+}
+
+#[test]
+fn recorded_tables_are_shown() {
+    let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("recordings");
+    let text =
+        stdout_of(&["inspect", "--from", recordings.join("compile.before").to_str().unwrap()]);
+    assert!(text.contains("Movable") && text.contains("pageblocks: "), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 130), "{text}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn this_machine_is_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let [json, csv] = ["a.json", "a.csv"].map(|name| folder.path().join(name));
+    let [json, csv] = [&json, &csv].map(|path| path.to_str().unwrap());
+    let watch = ["inspect", "--watch", "200ms", "--for", "0.5", "--json", json, "--csv", csv];
+    let text = stdout_of(&watch);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("note")).collect();
+    assert!(lines[0].contains("with_compaction"), "{text}");
+    assert_eq!(lines.len(), 4, "a heading and three looks: {text}");
+    let rows = fs::read_to_string(csv).unwrap();
+    assert_eq!(rows.lines().filter(|line| line.starts_with("seconds")).count(), 1);
+    let machine = rows.lines().filter(|line| line.contains(",thp_fault_alloc,"));
+    assert!(machine.count() <= 3 && rows.ends_with('\n'), "{rows}");
+    let result: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let series = &result["runs"][0]["series"]["free"];
+    assert_eq!(series.as_array().map(Vec::len), Some(3), "{result}");
+}
+
+#[test]
+fn bad_input_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let tables = saved(folder.path());
+    let refused = |args: &[&str], hint: &str| {
+        let assert = framewright(&[&["inspect"], args].concat()).assert();
+        assert.code(2).stdout("").stderr(predicate::str::contains(hint));
+    };
+    refused(&["--from", "/nowhere"], "/nowhere");
+    refused(&["--from", &tables, "--watch", "1"], "--watch");
+    refused(&["--from", &tables, "--try"], "--try");
+    refused(&["--watch", "soon"], "500ms");
+    refused(&["--for", "1s"], "--watch");
+    refused(&["--at-most", "1GiB"], "--try");
+    refused(&["--try", "--at-most", "8GiB"], "the maximum is 4GiB");
+    refused(&["--watch", "1s", "--json", "x.json"], "--for");
+    refused(&["--from", &tables, "--csv", "/nowhere/a.csv"], "/nowhere/a.csv");
+    refused(&["--from", &tables, "--csv", "x", "--json", "x"], "both name");
+    let vmstat = format!("{tables}/vmstat");
+    fs::write(&vmstat, "thp_fault_alloc many\n").unwrap();
+    let csv = folder.path().join("a.csv");
+    refused(
+        &["--from", &tables, "--csv", csv.to_str().unwrap()],
+        &format!("{vmstat}:1: vmstat `many`"),
+    );
+    assert!(!csv.exists(), "bad input leaves no file");
+}

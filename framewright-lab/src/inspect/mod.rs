@@ -1,0 +1,35 @@
+//! The fragmentation of the running kernel's memory, from the kernel's own tables.
+//!
+//! A [`Look`] has the tables of one moment: those of this machine, or saved ones ([`Source`]).
+//! [`Fragmentation`] has the free blocks of a zone by order and migratetype, with the two indices that
+//! `extfrag_debug` defines. [`HugePages`] says how many huge pages a program could get, without
+//! and with compaction. [`counters`] has what the kernel counted: huge pages, stalls, TLB shootdowns.
+//! [`figures`] has all of it as one list, for reports and time series. [`Attempt`] allocates huge pages for a
+//! moment, to test the prediction.
+//!
+//! | module      | job                                                               |
+//! |-------------|-------------------------------------------------------------------|
+//! | `source`    | reads the tables of this machine, or saved ones                   |
+//! | `zone`      | a zone: free blocks by type and order, indices, watermarks        |
+//! | `huge`      | the number of huge pages that a program could get                 |
+//! | `counters`  | the kernel's counters, and their increase between two looks       |
+//! | `figures`   | all figures of a look as a list                                   |
+//! | `attempt`   | really allocates huge pages for a moment                          |
+
+#[cfg(feature = "host")]
+mod attempt;
+mod counters;
+mod figures;
+mod huge;
+mod source;
+#[cfg(test)]
+mod tests;
+mod zone;
+
+#[cfg(feature = "host")]
+pub use attempt::{Attempt, Bounds, HugePageSetting, MODES, Mode, Refusal};
+pub use counters::{Counter, counters};
+pub use figures::{CSV_HEADER, Figure, figures};
+pub use huge::{HugePages, ZoneHugePages};
+pub use source::{Look, Source};
+pub use zone::{Fragmentation, TypeBlocks};
