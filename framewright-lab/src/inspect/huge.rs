@@ -7,11 +7,12 @@
 //!
 //! **With compaction** the number is bounded. Compaction moves pages within movable pageblocks, so it can
 //! merge the free frames of movable pageblocks (and of CMA), and no others. The upper bound has no
-//! further condition than the watermark. The lower bound is explained at [`LOST`]. Reclaim is not part of either: a
+//! further condition than the watermark. The lower bound is a share of the upper one. Reclaim is not part of either: a
 //! request that may also reclaim can get more.
 //!
-//! Sources: Documentation/mm/physical_memory.rst (watermarks, lowmem reserve, migratetypes), and the comment
-//! letters of the tables in Documentation/filesystems/proc.rst.
+//! Sources: Linux's documentation, sysctl/vm.rst (min_free_kbytes, lowmem_reserve_ratio) and
+//! filesystems/proc.rst (buddyinfo, pagetypeinfo, zoneinfo). That a fault may use memory down to the watermark min
+//! was measured with `--try`.
 
 use framewright::frame::PAGEBLOCK_ORDER;
 
@@ -44,10 +45,10 @@ pub struct ZoneHugePages {
     pub with: [u64; 2],
 }
 
-/// Of the huge pages that compaction could form at best, the part that it may fail to form, in
-/// percent. Pages under writeback, pinned pages, and pages that are being freed cannot be moved; a request
-/// ends compaction early if that takes long.
-const LOST: u64 = 25;
+/// The least number of huge pages with compaction, in percent of the most, unless more are free already. Pages
+/// under writeback and pinned pages cannot be moved, and a request ends compaction that takes long; the tables do
+/// not show how many. The number is an estimate. docs/inspect.md has measurements.
+const LEAST_PERCENT: u64 = 70;
 
 impl HugePages {
     /// Predicts the huge pages of all zones; no zones without buddyinfo.
@@ -87,7 +88,7 @@ impl ZoneHugePages {
         let above_watermark = usable.saturating_sub(watermark(zone)) >> order;
         let without = free.min(above_watermark);
         let most = (free + (mergeable(&of, order) >> order)).min(above_watermark).max(without);
-        let least = without + (most - without) * (100 - LOST) / 100;
+        let least = without.max(most * LEAST_PERCENT / 100);
         Some(Self {
             node: zone.node,
             zone: zone.name.clone(),

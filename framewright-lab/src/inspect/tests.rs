@@ -91,7 +91,7 @@ fn compaction_merges_free_frames_of_movable_pageblocks_only() {
     let without_types =
         saved(folder.path(), |name, text| (name != "pagetypeinfo").then(|| text.to_owned()));
     let huge = HugePages::predict(&without_types.unwrap().tables);
-    assert_eq!(huge.zones[1].with, [4, 5], "without types, all free memory counts as movable");
+    assert_eq!(huge.zones[1].with, [3, 5], "without types, all free memory counts as movable");
 }
 
 #[test]

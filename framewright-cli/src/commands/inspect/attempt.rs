@@ -102,7 +102,10 @@ fn save(
 
 fn run(attempt: &Attempt) -> Run {
     let [least, most] = attempt.expected();
+    let [possible_least, possible_most] = attempt.possible();
     let counts = [
+        ("possible_least", possible_least),
+        ("possible_most", possible_most),
         ("asked", attempt.asked),
         ("predicted_least", least),
         ("predicted_most", most),

@@ -37,8 +37,8 @@ fn show_zone(zone: &Zone, style: Style) -> String {
     let title = bold(&format!("node {node}, zone {name}"), style);
     let [min, low, high] = [zone.min, zone.low, zone.high].map(mib);
     let mut text = format!(
-        "\n{title}  {free} of {managed} MiB are free, {} MiB are on CPU lists; watermarks: min {min}, low {low}, high \
-         {high}",
+        "\n{title}  {free} of {managed} MiB are free, {} MiB are on CPU lists\nwatermarks in MiB: min {min}, low {low}, \
+         high {high}",
         mib(zone.held_by_cpus())
     );
     if zone.boost > 0 {

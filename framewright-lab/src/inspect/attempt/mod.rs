@@ -98,16 +98,19 @@ impl Attempt {
         Ok(Self { mode, predicted, allowed, asked: asked as u64, got, time, counted })
     }
 
-    /// The number of huge pages that the prediction expects of this attempt: the least and the most. An attempt gets
-    /// no more than it asks for.
+    /// The predicted number of huge pages: the least and the most.
+    #[must_use]
+    pub fn possible(&self) -> [u64; 2] {
+        match self.mode {
+            Mode::Without => [self.predicted.without(); 2],
+            Mode::With => self.predicted.with(),
+        }
+    }
+
+    /// As [`possible`](Self::possible), for this attempt: it gets no more than it asks for.
     #[must_use]
     pub fn expected(&self) -> [u64; 2] {
-        let without = self.predicted.without();
-        let range = match self.mode {
-            Mode::Without => [without; 2],
-            Mode::With => self.predicted.with(),
-        };
-        range.map(|pages| pages.min(self.asked))
+        self.possible().map(|pages| pages.min(self.asked))
     }
 }
 
