@@ -45,5 +45,5 @@ pub use published::{
     change_pct,
 };
 pub use seeds::{SEEDS_NOTE, intervals};
-pub use unit::{Better, Unit};
 pub use table::{Style, Table, Tone, decimal, each_run, scaled, scaled_nanos, sparkline};
+pub use unit::{Better, Unit};
