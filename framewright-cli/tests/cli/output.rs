@@ -59,7 +59,7 @@ fn json_and_csv_have_one_form_for_all_commands() {
 #[test]
 fn several_seeds_have_intervals_and_p_values() {
     let machine = ["run", "page-fault", "--machine", "uniform:2", "--window", "1ms"];
-    let seeds = ["--warm-up", "1ms", "--memory", "64MiB", "--seed", "7", "--seeds", "3"];
+    let seeds = ["--warm-up", "1ms", "--seed", "7", "--seeds", "3"];
     let (text, document, rows) = outputs(&[&machine[..], &seeds[..]].concat());
     assert!(text.lines().any(|line| line.starts_with("over seeds (mean ± ")), "{text}");
     assert_eq!((&document["seed"], &document["seeds"]), (&7.into(), &3.into()));
@@ -71,7 +71,7 @@ fn several_seeds_have_intervals_and_p_values() {
         let row = format!(",{seed},,framewright,pages_per_s,1/s,");
         assert_eq!(rows.iter().filter(|found| found.contains(&row)).count(), 1, "{row}");
     }
-    let one = stdout_of(&[&machine[..], &["--warm-up", "1ms", "--memory", "64MiB"]].concat());
+    let one = stdout_of(&[&machine[..], &["--warm-up", "1ms"]].concat());
     assert!(!one.contains("over seeds"), "{one}");
 }
 
