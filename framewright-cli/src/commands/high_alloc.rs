@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ArgGroup;
 use framewright::frame::PAGEBLOCK_FRAMES;
 use framewright_lab::{
-    high_alloc::{Flags, HighAlloc, HostHighAlloc},
+    high_alloc::{Environment, Flags, HighAlloc, HostHighAlloc},
     replay::State,
     report::decimal,
 };
@@ -155,6 +155,7 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
         spec: Spec::clone(spec),
         frames: args.memory.map_or(HighAlloc::DEFAULT_FRAMES, |memory| memory.frames()),
         from: from.map(State::open).transpose().map_err(Failure::bad_input)?,
+        environment: Environment::default(),
         quick: args.run.quick,
         watched: picture.is_some(),
     };

@@ -20,7 +20,7 @@ use super::{
 
 /// Files of a tree for 400 MiB of memory, 12 KiB each on average: 200 MB, as in the port to real
 /// kernels.
-const FILES: u32 = 16_384;
+pub(super) const FILES: u32 = 16_384;
 /// Pages of all files of a tree, on average.
 pub(super) const TREE_PAGES: u64 = FILES as u64 * 3;
 /// One file in this number is a directory or always open.
@@ -89,8 +89,8 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Creates the files; none of their pages is cached yet.
-    pub(super) fn new(files: &mut Files, random: &mut fastrand::Rng) -> Self {
-        let tree: Vec<FileId> = (0..FILES).map(|_| files.create(pages(random))).collect();
+    pub(super) fn new(count: u32, files: &mut Files, random: &mut fastrand::Rng) -> Self {
+        let tree: Vec<FileId> = (0..count).map(|_| files.create(pages(random))).collect();
         // The inodes of directories and open files stay in memory.
         for file in &tree {
             files.at(*file).pinned.set(random.u32(..PINNED) == 0);

@@ -56,6 +56,12 @@ impl Daemon {
         if writes && !kernel.write_back(cpu) {
             files.writers_wanted.set(false);
         }
+        if kernel.hints_expire.take() {
+            let node = kernel.node(cpu.id());
+            let reset =
+                || kernel.compacting(cpu.id(), |compactor| compactor.reset_skip_hints(node));
+            kernel.world.without_lock(reset);
+        }
         let reclaimed = kernel.step_kswapd(cpu, |kswapd| kswapd.step(token));
         if reclaimed {
             kernel.shrink_objects();

@@ -13,6 +13,7 @@ use framewright::{
 use framewright_sim::file::{FileCosts, KswapdSteps};
 
 use super::{
+    environment::{Environment, Turns},
     files::Files,
     frames::{Frames, Holds},
     program::{Program, SwapArea},
@@ -31,6 +32,9 @@ pub(super) struct State<'m, W: World> {
     pub(super) slabs: Slabs<'m>,
     pub(super) programs: Vec<Program<W>>,
     pub(super) swap: SwapArea,
+    pub(super) environment: Environment,
+    /// The zones' turns to serve small requests.
+    pub(super) turns: Turns,
     pub(super) costs: FileCosts,
     /// The longest time of a device request, in ticks.
     pub(super) slowest: Cell<u64>,
@@ -55,6 +59,8 @@ impl<W: World> State<'_, W> {
             slabs: Slabs::default(),
             programs,
             swap: SwapArea::default(),
+            environment: Environment::default(),
+            turns: Turns::default(),
             costs,
             slowest: Cell::new(0),
             random: RefCell::new(random),
@@ -95,6 +101,11 @@ pub(super) struct Kernel<'k, 'm, W: World> {
     pub(super) longest: Cell<u64>,
     /// Requests of builders that failed.
     pub(super) out_of_memory: Cell<u64>,
+    /// Whether the current request for a costly block has reclaimed, and not compacted since.
+    pub(super) asked_before: Cell<bool>,
+    /// Whether background reclaim was woken for a huge page, and is to reset the skip hints of the
+    /// scanners.
+    pub(super) hints_expire: Cell<bool>,
     /// Faults of builders.
     pub(super) faults: Cell<u64>,
 }
@@ -120,6 +131,8 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
             shrunk_for: Cell::new(0),
             longest: Cell::new(0),
             out_of_memory: Cell::new(0),
+            asked_before: Cell::new(false),
+            hints_expire: Cell::new(false),
             faults: Cell::new(0),
         }
     }
@@ -242,7 +255,12 @@ impl<'c, 'k, 'm, W: World> CpuContext<'c, 'k, 'm, W> {
     pub(super) fn alloc(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
         let Kernel { world, .. } = self.kernel;
         let since = world.watch();
-        let block = world.without_lock(|| self.token.alloc(request));
+        let State { environment, turns, .. } = self.kernel.state;
+        let lower = if environment.fair_zones { turns.lower(request) } else { None };
+        let block = world.without_lock(|| {
+            let served = lower.and_then(|request| self.token.alloc(request).ok());
+            served.map_or_else(|| self.token.alloc(request), Ok)
+        });
         self.kernel.record_request_time(world.elapsed(since));
         block
     }

@@ -28,6 +28,7 @@
 //! | `io`      | reading, writing and deleting files                             |
 //! | `recorded` | the initial state of a recorded machine                        |
 //! | `builder` | a program that compiles                                         |
+//! | `environment` | rules of kernels of other years                             |
 //! | `daemon`  | background reclaim, background compaction, write-back           |
 //! | `pass`    | requests for huge pages                                         |
 //! | `play`    | a run: the work of its CPUs                                     |
@@ -40,6 +41,7 @@
 
 mod builder;
 mod daemon;
+mod environment;
 mod figures;
 mod files;
 #[cfg(test)]
@@ -79,6 +81,7 @@ use crate::{
     report::{Check, Measured, Run, each_run},
     workloads::Side,
 };
+pub use environment::Environment;
 use figures::Outcome;
 pub use figures::Phase;
 #[cfg(feature = "host")]
@@ -111,7 +114,7 @@ impl Flags {
 ///
 /// ```
 /// use framewright::Tuning;
-/// use framewright_lab::{high_alloc::{Flags, HighAlloc}, workloads::Side};
+/// use framewright_lab::{high_alloc::{Environment, Flags, HighAlloc}, workloads::Side};
 /// use framewright_sim::machine::Spec;
 ///
 /// let work = HighAlloc {
@@ -119,6 +122,7 @@ impl Flags {
 ///     spec: Spec::uniform(4)?,
 ///     frames: HighAlloc::LEAST_FRAMES,
 ///     from: None,
+///     environment: Environment::default(),
 ///     quick: true,
 ///     watched: true, // for the picture
 /// };
@@ -138,6 +142,8 @@ pub struct HighAlloc {
     pub frames: u64,
     /// The initial state of memory; `None`: all memory is free.
     pub from: Option<State>,
+    /// The kernel around the library.
+    pub environment: Environment,
     /// Short run: every wait takes a fifth of its usual time.
     pub quick: bool,
     /// Whether snapshots of memory are taken, for [`Measured::picture`].

@@ -37,12 +37,12 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// The files for a machine with this memory.
-    pub(super) fn new(frames: u64, seed: u64) -> Self {
+    /// The files for a machine with this memory; each tree has `tree_files`.
+    pub(super) fn new(frames: u64, tree_files: u32, seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let builders = builders_for(frames);
         let mut files = Files::default();
-        let trees = (0..builders).map(|_| Tree::new(&mut files, &mut random)).collect();
+        let trees = (0..builders).map(|_| Tree::new(tree_files, &mut files, &mut random)).collect();
         let flush = files.create(frames as u32);
         Self { files, trees, flush, random }
     }

@@ -121,14 +121,12 @@ fn aligned(runs: &[(u32, u32)], most: u32) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// The program besides builders takes one frame in this number.
-const SHARE: u64 = 128;
 /// Pages that the program besides builders frees and allocates again for each program of a builder.
 const RENEWED: usize = 256;
 
 /// Allocates the pages of the program besides builders.
 pub(super) fn start<W: World>(on: &mut CpuContext<'_, '_, '_, W>) {
-    let pages = on.kernel.memory.managed() / SHARE;
+    let pages = on.kernel.memory.managed() / on.kernel.state.environment.residue;
     (0..pages).for_each(|_| add(on));
 }
 

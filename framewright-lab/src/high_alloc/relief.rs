@@ -31,7 +31,10 @@ impl<W: World> Relief for Locked<&Kernel<'_, '_, W>> {
 
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
         self.world.with_lock(|| {
+            let only_frames = self.state.environment.reclaims_frames && order > Order::ZERO;
+            let order = if only_frames { Order::ZERO } else { order };
             self.kswapd.record_request(order, highest);
+            self.hints_expire.set(self.hints_expire.get() || only_frames);
             if self.reclaim.wake(node, order, highest) {
                 let cpu = self.current();
                 self.kswapd.wake(cpu.now());
@@ -50,8 +53,13 @@ impl<W: World> Relief for Locked<&Kernel<'_, '_, W>> {
     }
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
-        let freed = self.reclaim.direct(need, frames);
-        self.world.with_lock(|| self.shrink_objects());
+        let first = self.state.environment.reclaims_first && need.request.is_costly();
+        let freed =
+            if first { self.reclaim_first(need) } else { self.reclaim.direct(need, frames) };
+        self.world.with_lock(|| {
+            self.asked_before.set(need.request.is_costly());
+            self.shrink_objects();
+        });
         freed
     }
 
@@ -60,11 +68,33 @@ impl<W: World> Relief for Locked<&Kernel<'_, '_, W>> {
     }
 
     fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
+        let again = self.world.with_lock(|| self.asked_before.replace(false));
+        let again = again && self.state.environment.ends_synchronously;
+        let priority = if again { priority.max(CompactPriority::SyncLight) } else { priority };
         self.compacting(need.cpu, |compactor| compactor.compact(need, priority, captured))
     }
 }
 
 impl<W: World> Kernel<'_, '_, W> {
+    /// Reclaims a cluster, and then more, until a zone has enough free frames for compaction, up to
+    /// twice the requested block.
+    fn reclaim_first(&self, need: &Need) -> u64 {
+        const CLUSTER: u64 = 32;
+        let enough = 2 * need.request.order().frames();
+        let request = need.request.of_order(Order::ZERO);
+        let need = Need { request, ..*need };
+        let mut freed = 0;
+        loop {
+            let more = self.reclaim.direct(&need, CLUSTER);
+            freed += more;
+            let mut zones = self.memory.free_and_min();
+            let suits = zones.any(|(_, free, min)| free > min / 4 * 5 + enough);
+            if more == 0 || freed >= enough || suits {
+                return freed;
+            }
+        }
+    }
+
     /// Examines a share of the files with inodes: twice the share of LRU pages that reclaim has
     /// scanned since the last call, as Linux's shrinkers do at any priority. An examined file loses
     /// its inode if it was not used since the last examination, has no cached page, and is not

@@ -13,7 +13,7 @@ use framewright_sim::{
 };
 
 use super::{
-    HighAlloc,
+    Environment, HighAlloc,
     figures::Outcome,
     kernel::{CpuContext, Kernel, State},
     mover::Moves,
@@ -139,6 +139,11 @@ pub(super) fn run(
 ) -> Result<Outcome, Error> {
     let spec = &work.spec;
     let nodes = Nodes::new(spec, work.frames);
+    let nodes = if work.environment.fair_zones {
+        nodes.with_dma32(Environment::NORMAL_SHARE)
+    } else {
+        nodes
+    };
     let side_tables = SideTables::default().with_lru();
     let config = nodes.config(side.tuning).with_side_tables(side_tables);
     let relief = LentRelief::default();
@@ -158,7 +163,7 @@ fn play(
     (machine, memory, relief): (&Machine, &Memory<'_, Simulated>, &LentRelief),
 ) -> Result<Outcome, Error> {
     let spec = &work.spec;
-    let mut disk = Disk::new(nodes.frames(), seed);
+    let mut disk = Disk::new(nodes.frames(), work.environment.tree_files, seed);
     let pageblocks = nodes.frames() / PAGEBLOCK_FRAMES as u64;
     let recorded = work.from.as_ref();
     let recorded =
@@ -167,7 +172,8 @@ fn play(
     let program = |_| Program::new(Process::new(&mmu));
     let programs = (0..=disk.builders()).map(program).collect();
     let Disk { files, trees, flush, random } = disk;
-    let state = State::new(nodes.frames(), files, programs, spec.costs().into(), random);
+    let mut state = State::new(nodes.frames(), files, programs, spec.costs().into(), random);
+    state.environment = work.environment;
     let world = SimulatedWorld::new(machine, Shooter::new(&mmu, memory));
     let owner = Owner::new(&state, &world);
     // SAFETY: the workload has its frames from this memory, and maps them only in its world.

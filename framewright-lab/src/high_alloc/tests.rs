@@ -3,13 +3,21 @@
 use framewright::tuning::CompactMethod;
 use framewright_sim::machine::Spec;
 
-use super::{Flags, HighAlloc};
+use super::{Environment, Flags, HighAlloc};
 use crate::{replay::State, workloads::Side};
 
 fn work(flags: Flags) -> HighAlloc {
     let spec = Spec::uniform(2).expect("a small machine");
     let frames = HighAlloc::LEAST_FRAMES;
-    HighAlloc { flags, spec, frames, from: None, quick: true, watched: false }
+    HighAlloc {
+        flags,
+        spec,
+        frames,
+        from: None,
+        environment: Environment::default(),
+        quick: true,
+        watched: false,
+    }
 }
 
 fn side(method: CompactMethod) -> Side {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::Error;
 use crate::{
-    high_alloc::{Flags, HighAlloc},
+    high_alloc::{Environment, Flags, HighAlloc},
     paging::{Paging, Work},
     report::Run,
     simulated::Simulation,
@@ -247,6 +247,7 @@ fn compaction_times(spec: &Spec) -> Result<Times, Error> {
         spec: spec.clone(),
         frames: HighAlloc::DEFAULT_FRAMES,
         from: None,
+        environment: Environment::default(),
         quick: true,
         watched: false,
     };

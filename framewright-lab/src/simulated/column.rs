@@ -152,6 +152,23 @@ impl Nodes {
         }
     }
 
+    /// The same frames, with the lower part of each range as zone DMA32, and one frame in `share`
+    /// as zone Normal.
+    pub(crate) fn with_dma32(self, share: u64) -> Self {
+        let split = |range: MemoryRange| {
+            let (start, end) = (range.frames.start(), range.frames.end());
+            let size = range.frames.frames() / share / PAGEBLOCK_FRAMES as u64;
+            let middle = Pfn::new(end.get() - size * PAGEBLOCK_FRAMES as u64);
+            [(start, middle, ZoneKind::Dma32), (middle, end, ZoneKind::Normal)].map(
+                |(start, end, kind)| {
+                    Some(MemoryRange::new(FrameRange::new(start, end)?, range.node, kind))
+                },
+            )
+        };
+        let map = self.map.iter().copied().flat_map(split).flatten().collect();
+        Self { map, ..self }
+    }
+
     /// A memory of these nodes.
     pub(crate) fn config(&self, tuning: Tuning) -> Config<'_> {
         Config::new(&self.map, self.cpu_nodes.len() as u16)
@@ -174,4 +191,20 @@ impl Nodes {
 /// Machines have at most 64 nodes, the library's maximum.
 fn node_id(node: u8) -> NodeId {
     NodeId::new(node).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_third_of_the_frames_is_in_zone_normal() {
+        let spec = Spec::uniform(1).unwrap();
+        let nodes = Nodes::new(&spec, 10 << 9);
+        let frames = nodes.frames();
+        let nodes = nodes.with_dma32(3);
+        assert_eq!(nodes.frames(), frames);
+        let zones: Vec<_> = nodes.map.iter().map(|it| (it.zone, it.frames.frames() >> 9)).collect();
+        assert_eq!(zones, [(ZoneKind::Dma32, 7), (ZoneKind::Normal, 3)]);
+    }
 }

@@ -51,7 +51,7 @@ fn check<P: Platform>(
     let costly = order.get() > COSTLY_ORDER;
     let zone = ctx.on_cpu.zone;
     let min = ZoneAccess::above(Watermark::Min, highest);
-    if zone.may_take(order, min) && ctx.has_formed(goal) {
+    if zone.may_take(ctx.on_cpu.platform, order, min) && ctx.has_formed(goal) {
         return Some(Outcome::Success);
     }
     let mark = if costly { Watermark::Low } else { Watermark::Min };

@@ -209,6 +209,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             let limit = rules.boost_limit(zone.managed(), levels);
             let protection = rules.protection(zone.kind(), managed);
             zone.with(&self.platform, |_| zone.marks().set(levels, limit, protection));
+            #[cfg(feature = "compare")]
+            zone.set_watermark_by_order(self.tuning.zone.watermark_by_order);
             zone.set_huge_reserve_limit(&self.platform, rules.huge_reserve_limit(zone.managed()));
         }
     }

@@ -183,7 +183,7 @@ impl<P: Platform> ZoneOnCpu<'_, '_, P> {
     ) -> Result<(), Refused> {
         self.platform.cost(Cost::Refill, 1);
         self.zone.probe_words(self.platform, platform::Access::Read);
-        if !self.zone.may_take(want.order, access) {
+        if !self.zone.may_take(self.platform, want.order, access) {
             return Err(self.zone.refusal(want.order, access));
         }
         let once = from_depot.as_mut().map(DepotRefill::again);

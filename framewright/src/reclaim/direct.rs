@@ -208,7 +208,8 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
         for (_, at) in self.memory.candidates(need.cpu, need.request) {
             let node = at.zone.node();
             // A costly block that is free already needs no reclaim.
-            let is_ready = need.request.is_costly() && at.zone.may_take(scan.order, access);
+            let is_ready =
+                need.request.is_costly() && at.zone.may_take(at.platform, scan.order, access);
             if done.contains(node) || is_ready {
                 continue;
             }

@@ -158,7 +158,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         zones.any(|zone| {
             any = true;
             // The lowmem reserve of a zone is not free for a request that could use a higher zone.
-            zone.may_take(order, access)
+            zone.may_take(self.memory.platform(), order, access)
         }) || !any
     }
 

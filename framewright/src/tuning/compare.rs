@@ -1,7 +1,8 @@
 //! Settings of the feature `compare`.
 
 /// Settings that exist only with the feature.
-const KEYS: [&str; 5] = [
+const KEYS: [&str; 6] = [
+    "zone.watermark_by_order",
     "compact.shortcuts",
     "compact.repair.reset_before_read",
     "compact.repair.detect_meeting",

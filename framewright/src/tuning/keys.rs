@@ -223,6 +223,17 @@ pub const KEYS: &[Key] = &[
         source: "Framewright; block by block, and the smallest first, is what Linux does",
         field: |t| Field::BulkTake(&mut t.zone.bulk_take),
     },
+    #[cfg(feature = "compare")]
+    Key {
+        path: "zone.watermark_by_order",
+        default: "off",
+        range: "on, off",
+        meaning: "whether a request for a larger block also needs enough free memory in larger blocks: for \
+                  each order below its own, the blocks of that order stop to count, and the watermark is \
+                  halved; scanners form blocks until the zone passes this test",
+        source: "Linux before 4.4",
+        field: |t| Field::Switch(&mut t.zone.watermark_by_order),
+    },
     Key {
         path: "zone.depot_divisor",
         default: "auto",

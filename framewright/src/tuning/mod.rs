@@ -202,6 +202,12 @@ pub struct ZoneTuning {
     pub emptying_above: u32,
     /// The method of taking a batch.
     pub bulk_take: BulkTake,
+    /// Whether a request for a larger block also needs enough free memory in larger blocks: for each order below
+    /// its own, the blocks of that order stop to count, and the watermark is halved. Compaction by scanners then
+    /// continues until the zone passes this test above its low watermark. Off: one free block that is large enough
+    /// is sufficient.
+    #[cfg(feature = "compare")]
+    pub watermark_by_order: bool,
     /// The depot of a zone, through which frames pass from CPU to CPU, may hold at most 1/divisor
     /// of the frames of the zone; 0: no depot.
     pub depot_divisor: Auto,
@@ -218,6 +224,8 @@ impl Default for ZoneTuning {
             refill_pageblocks: 16,
             emptying_above: 32,
             bulk_take: BulkTake::default(),
+            #[cfg(feature = "compare")]
+            watermark_by_order: false,
             depot_divisor: Auto::Auto,
         }
     }

@@ -22,6 +22,8 @@ mod zonelist;
 
 use core::ops::Range;
 
+#[cfg(feature = "compare")]
+use crate::sync::AtomicBool;
 use crate::{
     buddy::{
         Buddy, Capture, Classes, Contents, Fallback, Heads, IsolationRefused, PARTIAL, Pageblock,
@@ -98,6 +100,9 @@ pub(crate) struct Zone<'m, P: Platform> {
     isolated: AtomicU64,
     /// Frames that the depot may contain.
     depot_limit: u64,
+    /// Whether larger blocks need free memory in larger blocks ([`Zone::passes_by_order`]).
+    #[cfg(feature = "compare")]
+    by_order: AtomicBool,
 }
 
 impl<'m, P: Platform> Zone<'m, P> {
@@ -127,6 +132,8 @@ impl<'m, P: Platform> Zone<'m, P> {
             managed: AtomicU64::new(free),
             marks: Marks::new(),
             huge_reserve: HugeReserve::new(),
+            #[cfg(feature = "compare")]
+            by_order: AtomicBool::new(false),
         }
     }
 

@@ -30,9 +30,18 @@ pub(crate) enum LastReserved {
 
 impl<'m, P: Platform> Zone<'m, P> {
     /// Whether a request may take 2^order frames now: enough frames stay free, and there seems to
-    /// be a block of the order. A hint, read without the lock.
-    pub(crate) fn may_take(&self, order: Order, access: ZoneAccess) -> bool {
-        self.could_take(order, access, 0)
+    /// be a block of the order. A hint, read without the lock, unless `zone.watermark_by_order` is
+    /// on.
+    #[inline]
+    pub(crate) fn may_take(&self, platform: &P, order: Order, access: ZoneAccess) -> bool {
+        self.could_take(order, access, 0) && self.passes_by_order(platform, order, access)
+    }
+
+    /// Without the feature `compare`, there is no watermark test by order.
+    #[cfg(not(feature = "compare"))]
+    #[inline]
+    pub(crate) fn passes_by_order(&self, _: &P, _: Order, _: ZoneAccess) -> bool {
+        true
     }
 
     /// Frames that a request may take now, one by one. A hint, read without the lock.

@@ -27,6 +27,7 @@ use std::{
 
 use super::{
     Flags,
+    builder::FILES,
     figures::{self, Outcome},
     kernel::{CpuContext, Kernel, State},
     leaves_enough,
@@ -159,7 +160,7 @@ impl HostHighAlloc {
         let mut metadata = Metadata::for_layout(&layout)?;
         let memory = Memory::new(machine, &config, metadata.as_mut()).map_err(init)?;
 
-        let disk = Disk::new(self.frames, seed);
+        let disk = Disk::new(self.frames, FILES, seed);
         let programs = (0..=disk.builders()).map(|_| Program::new(()));
         let programs = programs.collect();
         let Disk { files, trees, flush, random } = disk;

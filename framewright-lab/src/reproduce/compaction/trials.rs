@@ -3,10 +3,10 @@
 
 use framewright_sim::machine::Spec;
 
-use super::workload;
+use super::{workload, year2013};
 use crate::Error;
 use crate::{
-    high_alloc::{Flags, HighAlloc},
+    high_alloc::{Environment, Flags, HighAlloc},
     replay::State,
     report::Run,
     reproduce::{Plan, pairs, settings::BySetting},
@@ -73,8 +73,14 @@ pub(super) enum Era {
     Today,
     /// Without later changes: the boost of watermarks (2018), changes that compensate faults of
     /// scanners (short searches of the free lists and capture of the block that forms, 2019), and
-    /// proactive compaction (2020).
-    In2013,
+    /// proactive compaction (2020). With the first settings of the environment of 2013, as many as
+    /// the number.
+    In2013(usize),
+}
+
+impl Era {
+    /// With all settings of the environment.
+    pub(super) const IN_2013: Self = Self::In2013(year2013::SETTINGS.len());
 }
 
 /// The settings of one side.
@@ -105,7 +111,7 @@ fn side(setting: usize, era: Era) -> Side {
     side = side.with("compact.method", method);
     match era {
         Era::Today => side,
-        Era::In2013 => side
+        Era::In2013(_) => side
             .with("compact.shortcuts", "off")
             .with("compact.proactiveness", 0)
             .with("zone.watermark_boost", 0),
@@ -127,15 +133,19 @@ pub(super) fn run(
     plan: &Plan,
     steps: &mut pairs::Steps<'_, '_>,
 ) -> Result<Outcome, Error> {
-    let work = HighAlloc {
+    let mut work = HighAlloc {
         flags,
         spec: Spec::uniform(CPUS)?.scaled("clock.frequency", 1.0 / SLOWER)?,
         frames: FRAMES,
         from: from.cloned(),
+        environment: Environment::default(),
         quick: plan.quick,
         watched: false,
     };
-    let sides: Vec<Side> = settings.iter().map(|&setting| side(setting, era)).collect();
+    let mut sides: Vec<Side> = settings.iter().map(|&setting| side(setting, era)).collect();
+    if let Era::In2013(count) = era {
+        year2013::apply(count, &mut work, &mut sides);
+    }
     let mut runs: Vec<Vec<Run>> = vec![Vec::new(); SETTINGS];
     for &seed in &plan.seeds {
         for (&of, run) in settings.iter().zip(work.run_each(&sides, seed)?) {

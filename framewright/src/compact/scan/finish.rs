@@ -28,7 +28,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         if suitable::lacks_free_frames(self.ctx, &self.goal, self.compactor.memory.tuning()) {
             return Some(Outcome::Skipped);
         }
-        self.goal.order?;
+        let order = self.goal.order?;
         if !self.migrate.is_multiple_of(FRAMES) {
             return None;
         }
@@ -36,7 +36,7 @@ impl<P: Platform> Run<'_, '_, '_, P> {
         if self.goal.fills_huge_reserve {
             return (!at.zone.can_fill_huge_reserve(at.platform)).then_some(Outcome::Success);
         }
-        if self.ctx.has_formed(&self.goal) {
+        if self.ctx.has_formed(&self.goal) && at.zone.ends_compaction(at.platform, order) {
             return Some(Outcome::Success);
         }
         let contended =
