@@ -46,7 +46,7 @@ fn saved_tables_are_shown_and_written() {
     let result: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
     let [normal, machine] = [0, 1].map(|run| &result["runs"][run]);
     assert_eq!(normal["label"], "node 0 Normal");
-    assert_eq!(normal["metrics"]["unusable_free_index_order9"]["median"], 0.449);
+    assert_eq!(normal["metrics"]["unusable_free_index"]["order9"]["median"], 0.449);
     assert_eq!(machine["metrics"]["huge_pages_without_compaction"]["median"], 3);
     assert_eq!(machine["metrics"]["tlb_shootdowns"]["median"], 9);
     let rows = fs::read_to_string(csv).unwrap();
