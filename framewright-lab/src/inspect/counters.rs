@@ -7,7 +7,7 @@ use crate::trace::Snapshot;
 pub struct Counter {
     /// Its name in `/proc/vmstat`; or one of ours, for a sum and for TLB shootdowns.
     pub name: &'static str,
-    /// What it counts.
+    /// The event that it counts.
     pub meaning: &'static str,
     /// Its value since boot.
     pub value: u64,

@@ -2,7 +2,7 @@
 //!
 //! **Without compaction** the number is counted. A request takes a free block of the size of a
 //! pageblock or larger, of any migratetype except those that are kept for others (`HighAtomic`, `Isolate`).
-//! What remains free must not be less than the watermark *min* of the zone, its boost, and the
+//! The remaining free frames must not be fewer than the watermark *min* of the zone, its boost, and the
 //! lowmem reserve that the zone keeps from movable requests.
 //!
 //! **With compaction** the number is bounded. Compaction moves pages within movable pageblocks, so it can

@@ -80,7 +80,7 @@ impl Look {
     }
 }
 
-/// What is missing without a table.
+/// The figures that are missing without a table.
 fn consequence(table: &str) -> &'static str {
     match table {
         "buddyinfo" => {

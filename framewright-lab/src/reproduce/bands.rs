@@ -132,7 +132,7 @@ pub(super) fn band(as_is: &Varied, varied: &[Varied], metric: &str, by: Quantity
     band
 }
 
-/// What was varied, as a finding: for each of `specs` the number of its parameters.
+/// The varied parameters, as a finding: for each of `specs` their number.
 pub(super) fn described<'s>(
     specs: impl IntoIterator<Item = &'s Spec>,
     plan: &Plan,

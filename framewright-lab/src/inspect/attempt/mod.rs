@@ -43,7 +43,7 @@ pub struct Bounds {
     pub time: Duration,
 }
 
-/// What the faults may do.
+/// Whether page faults may compact memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Take free huge pages.
@@ -58,7 +58,7 @@ pub const MODES: [Mode; 2] = [Mode::Without, Mode::With];
 /// An attempt that was made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
-    /// What the faults were allowed to do.
+    /// Whether page faults were allowed to compact memory.
     pub mode: Mode,
     /// The prediction, from tables that were read just before.
     pub predicted: HugePages,
@@ -70,7 +70,7 @@ pub struct Attempt {
     pub got: u64,
     /// The time of all faults.
     pub time: Duration,
-    /// What the kernel counted meanwhile, also for other programs.
+    /// The increase of the kernel's counters meanwhile; work for other programs is included.
     pub counted: Vec<Counter>,
 }
 
@@ -194,7 +194,7 @@ impl HugePageSetting {
         Ok(Self { enabled: read("enabled")?, defrag: read("defrag")? })
     }
 
-    /// What faults of memory with the advice `MADV_HUGEPAGE` may do.
+    /// The setting `defrag`: the work that page faults in memory with `MADV_HUGEPAGE` may do.
     #[must_use]
     pub fn mode(&self) -> Mode {
         match self.defrag.as_str() {

@@ -16,7 +16,7 @@ use crate::{
 
 /// One setting of the environment.
 pub(super) struct Setting {
-    /// What it changes.
+    /// The rule or load that it changes, as text.
     pub(super) name: &'static str,
     apply: fn(&mut HighAlloc, &mut Side),
 }

@@ -119,7 +119,7 @@ fn unmixed(access: ZoneAccess) -> ZoneAccess {
 /// The end of the attempts: there is nothing left to try, or memory was added or removed.
 struct Stop;
 
-/// What a request keeps when it starts again.
+/// The counts of a request, and its last error. They outlive a restart.
 struct Totals {
     /// The error of the last walk.
     error: AllocError,
