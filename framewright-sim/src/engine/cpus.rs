@@ -34,9 +34,26 @@ impl Cpus {
         self.running.set(Some(NonNull::from(&self.states[usize::from(number)])));
     }
 
+    /// Marks no CPU as running, until the result is dropped.
+    pub(super) fn pause(&self) -> Paused<'_> {
+        Paused { cpus: self, before: self.running.take() }
+    }
+
     /// Marks no CPU as running.
     pub(super) fn stop_running(&self) {
         self.running.set(None);
+    }
+}
+
+/// Marks the same CPU as running again when it is dropped, also by a panic.
+pub(super) struct Paused<'c> {
+    cpus: &'c Cpus,
+    before: Option<NonNull<CpuState>>,
+}
+
+impl Drop for Paused<'_> {
+    fn drop(&mut self) {
+        self.cpus.running.set(self.before);
     }
 }
 

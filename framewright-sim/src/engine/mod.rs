@@ -262,17 +262,16 @@ impl Machine {
     /// let look = || machine.observe(|| data.with(|data| *data));
     /// machine.run(vec![Box::new(|_| assert_eq!(look(), Some(7)))]).expect("no failure");
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `look` panics, or calls [`Machine::run`] during a run.
     pub fn observe<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
         if self.0.inside.get() > 0 {
             return None;
         }
-        let running = self.0.current().map(|cpu| cpu.number());
-        self.0.cpus.stop_running();
-        let seen = look();
-        if let Some(number) = running {
-            self.0.cpus.run(number);
-        }
-        Some(seen)
+        let _paused = self.0.cpus.pause();
+        Some(look())
     }
 
     /// The number of CPUs.

@@ -36,7 +36,9 @@ impl Engine {
         mut watch: Option<Watch<'_>>,
     ) -> Result<(), Failure> {
         assert!(programs.len() <= self.cpus.len(), "more programs than CPUs");
-        assert!(self.cpus.running().is_none(), "a program cannot run its own machine");
+        // No CPU is running during `Machine::observe`, though a run is under way.
+        let runs = self.cpus.running().is_some() || self.programs.get() > 0;
+        assert!(!runs, "a program cannot run its own machine");
         let mut coroutines = Coroutines::start(self, programs);
         let count = coroutines.len() as u16;
         self.programs.set(count);

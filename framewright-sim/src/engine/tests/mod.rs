@@ -81,5 +81,21 @@ fn only_the_holder_of_a_lock_releases_it() {
     assert!(matches!(failure, Failure::Panicked { .. }), "{failure}");
 }
 
+#[test]
+fn an_observer_that_panics_or_runs_the_machine_fails_the_run() {
+    let machine = Machine::new(1, Options::default());
+    let observers: [&dyn Fn(); 2] = [&|| panic!("seen"), &|| drop(machine.run(Vec::new()))];
+    for look in observers {
+        let caught = std::cell::Cell::new(false);
+        let program = |cpu: Cpu<'_>| {
+            let look = || machine.observe(look);
+            caught.set(std::panic::catch_unwind(std::panic::AssertUnwindSafe(look)).is_err());
+            cpu.work(1);
+        };
+        assert_eq!(machine.run(vec![Box::new(program)]), Ok(()));
+        assert!(caught.get());
+    }
+}
+
 mod hunting;
 mod timing;
