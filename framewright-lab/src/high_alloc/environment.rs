@@ -18,8 +18,8 @@ pub struct Environment {
     /// zones above their watermarks for single frames, and it does not compact. If the zones are
     /// above them, it only resets the skip hints of the scanners, as it does before each sleep.
     pub reclaims_frames: bool,
-    /// Memory has two zones, DMA32 and Normal, and small requests take turns between them in
-    /// proportion to their sizes (Linux 3.12 to 4.7).
+    /// Memory has two zones, DMA32 and Normal, and the fair zone allocation policy spreads requests for single frames
+    /// over them in proportion to their sizes (Linux 3.12 to 4.7).
     pub fair_zones: bool,
     /// Files of each builder's tree, 12 KiB each on average.
     pub tree_files: u32,
@@ -48,15 +48,15 @@ impl Environment {
     pub(super) const NORMAL_SHARE: u64 = 3;
 }
 
-/// The turns of zones that share small requests.
+/// The state of the fair zone allocation policy: the number of its requests so far.
 #[derive(Default)]
-pub(super) struct Turns(Cell<u64>);
+pub(super) struct FairAllocation(Cell<u64>);
 
-impl Turns {
+impl FairAllocation {
     /// Frames that zone Normal serves in a row.
     const BATCH: u64 = 256;
 
-    /// The request, restricted to zone DMA32 and to what is free there, if it is that zone's turn.
+    /// The request, restricted to zone DMA32 and its free memory, if the policy selects that zone.
     pub(super) fn lower(&self, request: Request) -> Option<Request> {
         let nth = self.0.replace(self.0.get() + 1) / Self::BATCH;
         let is_small = request.order() == Order::ZERO;
@@ -72,10 +72,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zones_take_turns_in_proportion_to_their_sizes() {
-        let turns = Turns::default();
+    fn zones_serve_in_proportion_to_their_sizes() {
+        let policy = FairAllocation::default();
         let request = Request::new(Order::ZERO, MigrateType::Movable);
-        let served: Vec<_> = (0..768).map(|_| turns.lower(request)).collect();
+        let served: Vec<_> = (0..768).map(|_| policy.lower(request)).collect();
         assert_eq!(served.iter().flatten().count(), 512);
         assert!(served[..256].iter().all(Option::is_none), "zone Normal is not the first");
         let lowered = served[256].unwrap();
@@ -84,9 +84,9 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_do_not_take_turns() {
-        let turns = Turns::default();
+    fn huge_pages_are_not_spread() {
+        let policy = FairAllocation::default();
         let request = Request::new(Order::PAGEBLOCK, MigrateType::Movable);
-        assert!((0..768).all(|_| turns.lower(request).is_none()));
+        assert!((0..768).all(|_| policy.lower(request).is_none()));
     }
 }

@@ -13,7 +13,7 @@ use framewright::{
 use framewright_sim::file::{FileCosts, KswapdSteps};
 
 use super::{
-    environment::{Environment, Turns},
+    environment::{Environment, FairAllocation},
     files::Files,
     frames::{Frames, Holds},
     program::{Program, SwapArea},
@@ -33,8 +33,8 @@ pub(super) struct State<'m, W: World> {
     pub(super) programs: Vec<Program<W>>,
     pub(super) swap: SwapArea,
     pub(super) environment: Environment,
-    /// The zones' turns to serve small requests.
-    pub(super) turns: Turns,
+    /// The fair zone allocation policy, if the environment has it.
+    pub(super) fair: FairAllocation,
     pub(super) costs: FileCosts,
     /// The longest time of a device request, in ticks.
     pub(super) slowest: Cell<u64>,
@@ -60,7 +60,7 @@ impl<W: World> State<'_, W> {
             programs,
             swap: SwapArea::default(),
             environment: Environment::default(),
-            turns: Turns::default(),
+            fair: FairAllocation::default(),
             costs,
             slowest: Cell::new(0),
             random: RefCell::new(random),
@@ -255,8 +255,8 @@ impl<'c, 'k, 'm, W: World> CpuContext<'c, 'k, 'm, W> {
     pub(super) fn alloc(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
         let Kernel { world, .. } = self.kernel;
         let since = world.watch();
-        let State { environment, turns, .. } = self.kernel.state;
-        let lower = if environment.fair_zones { turns.lower(request) } else { None };
+        let State { environment, fair, .. } = self.kernel.state;
+        let lower = if environment.fair_zones { fair.lower(request) } else { None };
         let block = world.without_lock(|| {
             let served = lower.and_then(|request| self.token.alloc(request).ok());
             served.map_or_else(|| self.token.alloc(request), Ok)

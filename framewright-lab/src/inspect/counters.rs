@@ -20,8 +20,8 @@ const SHOOTDOWNS: &str = "tlb_shootdowns";
 
 /// The counters that are shown, in order.
 const SHOWN: [(&str, &str); 12] = [
-    ("thp_fault_alloc", "page faults that got a huge page"),
-    ("thp_fault_fallback", "page faults that wanted a huge page and got small ones"),
+    ("thp_fault_alloc", "page faults that allocated a huge page"),
+    ("thp_fault_fallback", "page faults that fell back to pages of order 0"),
     ("thp_collapse_alloc", "huge pages that khugepaged allocated"),
     ("thp_collapse_alloc_failed", "huge pages that khugepaged could not allocate"),
     ("compact_stall", "requests that waited for compaction"),

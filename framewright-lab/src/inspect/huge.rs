@@ -11,8 +11,8 @@
 //! request that may also reclaim can get more.
 //!
 //! Sources: Linux's documentation, sysctl/vm.rst (min_free_kbytes, lowmem_reserve_ratio) and
-//! filesystems/proc.rst (buddyinfo, pagetypeinfo, zoneinfo). That a fault may use memory down to the watermark min
-//! was measured with `--try`.
+//! filesystems/proc.rst (buddyinfo, pagetypeinfo, zoneinfo). Page faults may use memory down to the watermark min;
+//! this was measured with `--try`.
 
 use framewright::frame::PAGEBLOCK_ORDER;
 

@@ -10,7 +10,7 @@ use crate::{
 /// The tables, in the order of a snapshot. Only the first is required.
 const TABLES: [&str; 5] = ["zoneinfo", "buddyinfo", "pagetypeinfo", "vmstat", "interrupts"];
 
-/// Where the tables come from.
+/// The source of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The running kernel: `/proc`.

@@ -19,7 +19,7 @@ pub const FACTORS: [f64; 2] = [0.75, 1.25];
 /// The number of machines of [`Variation::Together`]. Half of them have the smaller value of a parameter.
 pub const COMBINATIONS: usize = 8;
 
-/// How parameters vary.
+/// The way in which parameters vary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variation {
     /// All at once, in [`COMBINATIONS`].

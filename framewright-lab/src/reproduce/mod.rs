@@ -59,7 +59,7 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// Short runs, which are not judged.
     pub quick: bool,
-    /// How parameters of the machine vary, for the bands of modelled figures.
+    /// The variation of the parameters of the machine, for the bands of modelled figures.
     pub variation: Variation,
 }
 

@@ -43,10 +43,11 @@ type Tried = [(Mode, Result<Attempt, String>); 2];
 
 fn show(setting: &HugePageSetting, tried: &Tried, style: Style) -> String {
     let HugePageSetting { enabled, defrag } = setting;
-    let title = bold("huge pages that the kernel gave", style);
+    let title = bold("huge pages allocated for a moment", style);
     let mut text =
         format!("\n{title}  (settings of this machine: enabled={enabled}, defrag={defrag})\n");
-    let header = ["", "asked for", "predicted", "got", "time", "counted by the kernel meanwhile"];
+    let header =
+        ["", "requested", "predicted", "allocated", "time", "counted by the kernel meanwhile"];
     let mut table = Table::new(header, style).left_aligned(5);
     for (mode, attempt) in tried {
         match attempt {
@@ -56,7 +57,7 @@ fn show(setting: &HugePageSetting, tried: &Tried, style: Style) -> String {
     }
     text += &table.to_string();
     text += &paragraph(
-        "A prediction is limited to what was asked for. With compaction, the kernel may also reclaim \
+        "A prediction is limited to the number of requests. With compaction, the kernel may also reclaim \
          (pgsteal_direct).",
     );
     text
@@ -67,9 +68,9 @@ fn row(attempt: &Attempt) -> [String; 6] {
     let counted: Vec<_> = counted.map(|it| format!("{} {}", it.name, it.value)).collect();
     [
         words(attempt.mode).to_owned(),
-        attempt.asked.to_string(),
+        attempt.requested.to_string(),
         tables::range(attempt.expected()),
-        attempt.got.to_string(),
+        attempt.allocated.to_string(),
         format!("{} s", decimal(attempt.time.as_secs_f64(), 2)),
         counted.join(", "),
     ]
@@ -106,10 +107,10 @@ fn run(attempt: &Attempt) -> Run {
     let counts = [
         ("possible_least", possible_least),
         ("possible_most", possible_most),
-        ("asked", attempt.asked),
+        ("requested", attempt.requested),
         ("predicted_least", least),
         ("predicted_most", most),
-        ("got", attempt.got),
+        ("allocated", attempt.allocated),
     ];
     let counted = attempt.counted.iter().map(|counter| (counter.name, counter.value));
     let count = |(name, value): (&str, u64)| {

@@ -146,7 +146,7 @@ fn rows(figures: &[Figure], seconds: f64) -> String {
     figures.iter().map(|figure| figure.csv(seconds) + "\n").collect()
 }
 
-/// Writes the figures of all looks as JSON, if that was asked for: the last values, and series if there
+/// Writes the figures of all looks as JSON, if there is a file for it: the last values, and series if there
 /// are several looks. `more` are further runs.
 fn save(
     args: &InspectArgs,

@@ -1,4 +1,4 @@
-//! Anonymous memory for which the kernel is asked to use huge pages.
+//! Anonymous memory with the advice `MADV_HUGEPAGE`.
 
 #![allow(unsafe_code)]
 
@@ -8,7 +8,7 @@ use rustix::{
 };
 use std::{fs, io, ops::Range, ptr::NonNull};
 
-/// A private mapping of huge pages. One gets its memory when it is first touched.
+/// A private mapping with the advice. The first touch of a huge page is the page fault that allocates it.
 pub(super) struct Area {
     start: NonNull<u8>,
     bytes: usize,
@@ -38,7 +38,7 @@ impl Area {
         Ok(area)
     }
 
-    /// Touches huge page number `page`: a fault, which gets a huge page or a small one.
+    /// Touches huge page number `page`: a page fault, which allocates a huge page or a page of order 0.
     pub(super) fn touch(&mut self, page: usize) {
         let offset = self.skipped + page * self.huge;
         assert!(offset < self.bytes, "page {page} is outside the area");

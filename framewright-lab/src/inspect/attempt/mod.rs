@@ -64,10 +64,10 @@ pub struct Attempt {
     pub predicted: HugePages,
     /// The most that the bounds allowed, in huge pages.
     pub allowed: u64,
-    /// Faults: huge pages that were asked for.
-    pub asked: u64,
-    /// Huge pages that the kernel gave.
-    pub got: u64,
+    /// Page faults, each of which requested a huge page.
+    pub requested: u64,
+    /// Huge pages that the kernel allocated.
+    pub allocated: u64,
     /// The time of all faults.
     pub time: Duration,
     /// The increase of the kernel's counters meanwhile; work for other programs is included.
@@ -90,12 +90,13 @@ impl Attempt {
             |error: &dyn std::fmt::Display| format!("cannot map {allowed} huge pages: {error}");
         let mut area = Area::new(allowed as usize, huge as usize).map_err(|error| fail(&error))?;
         let begun = Instant::now();
-        let asked = touch(&mut area, allowed as usize, begun + bounds.time, huge);
+        let requested = touch(&mut area, allowed as usize, begun + bounds.time, huge);
         let time = begun.elapsed();
-        let got = area.count().map_err(|error| fail(&error))?;
+        let allocated = area.count().map_err(|error| fail(&error))?;
         drop(area);
         let counted = increase(&counters(&before), counters(&look()?));
-        Ok(Self { mode, predicted, allowed, asked: asked as u64, got, time, counted })
+        let requested = requested as u64;
+        Ok(Self { mode, predicted, allowed, requested, allocated, time, counted })
     }
 
     /// The predicted number of huge pages: the least and the most.
@@ -107,10 +108,10 @@ impl Attempt {
         }
     }
 
-    /// As [`possible`](Self::possible), for this attempt: it gets no more than it asks for.
+    /// As [`possible`](Self::possible), for this attempt: it allocates no more than it requests.
     #[must_use]
     pub fn expected(&self) -> [u64; 2] {
-        self.possible().map(|pages| pages.min(self.asked))
+        self.possible().map(|pages| pages.min(self.requested))
     }
 }
 
@@ -172,7 +173,7 @@ fn increase(before: &[Counter], after: Vec<Counter>) -> Vec<Counter> {
 /// The settings of transparent huge pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HugePageSetting {
-    /// Which memory gets huge pages: `always`, `madvise` or `never`.
+    /// The memory in which page faults allocate huge pages: `always`, `madvise` or `never`.
     pub enabled: String,
     /// The work that a fault may do: `always`, `defer`, `defer+madvise`, `madvise` or `never`.
     pub defrag: String,

@@ -42,12 +42,12 @@ fn settings_decide_whether_faults_wait() {
 fn nothing_is_expected_that_was_not_asked_for() {
     let zone = super::super::ZoneHugePages { without: 5, with: [7, 9], ..Default::default() };
     let predicted = HugePages { order: 9, zones: vec![zone] };
-    let attempt = |mode, asked| Attempt {
+    let attempt = |mode, requested| Attempt {
         mode,
         predicted: predicted.clone(),
         allowed: 100,
-        asked,
-        got: 0,
+        requested,
+        allocated: 0,
         time: Duration::ZERO,
         counted: Vec::new(),
     };
@@ -63,7 +63,7 @@ fn a_short_attempt_asks_for_what_is_allowed_or_is_refused() {
     match Attempt::make(HugePageSetting::read().map_or(Mode::With, |it| it.mode()), bounds) {
         Ok(attempt) => {
             assert!(
-                attempt.asked <= attempt.allowed && attempt.got <= attempt.asked,
+                attempt.requested <= attempt.allowed && attempt.allocated <= attempt.requested,
                 "{attempt:?}"
             );
             assert!(attempt.allowed * attempt.predicted.bytes() <= 8 << 20, "{attempt:?}");

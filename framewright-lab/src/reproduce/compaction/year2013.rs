@@ -42,7 +42,7 @@ pub(super) const SETTINGS: [Setting; 6] = [
         apply: |_, side| side.tuning.zone.watermark_by_order = true,
     },
     Setting {
-        name: "two zones that take turns",
+        name: "two zones with the fair zone allocation policy",
         apply: |work, _| work.environment.fair_zones = true,
     },
     Setting {
