@@ -111,14 +111,16 @@ impl Pair {
         Ok(outcome)
     }
 
-    /// Runs both sides on machines with other parameters, with the first seed.
+    /// Runs both sides on machines with other parameters, with the first seed. One window each: steady windows take
+    /// several times as long, and a band is the range of a change, from which most of the drift drops out.
     pub(super) fn vary(
         &self,
         plan: &Plan,
         steps: &mut Steps<'_, '_>,
     ) -> Result<Vec<Varied>, Error> {
         vary(&self.simulation.spec, plan, |spec| {
-            let after = Simulation { spec: spec.clone(), ..self.simulation.clone() };
+            let mut after = Simulation { spec: spec.clone(), ..self.simulation.clone() };
+            after.plan.steady = false;
             let before = self.before_change(&after)?;
             let runs = [
                 self.once(&before, &self.before, plan.seeds[0])?,
