@@ -75,6 +75,28 @@ fn machines_of_many_sizes_make_series_and_a_picture() {
     assert!(fs::read_to_string(svg).unwrap().contains("list-buddy"));
 }
 
+/// CPUs of a node without memory allocate from the other node.
+#[test]
+fn a_machine_may_have_a_node_without_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.toml");
+    let machine = r#"
+        name = "mine"
+        [topology]
+        sockets = 2
+        cores_per_socket = 2
+        threads_per_core = 1
+        nodes = [{ socket = 0, memory = "0" }, { socket = 1, memory = "2GiB" }]
+        basis = "estimated"
+    "#;
+    fs::write(&file, machine).unwrap();
+    for workload in ["page-fault", "mmap-read"] {
+        let path = file.to_str().unwrap();
+        let text = stdout_of(&["run", workload, "--quick", "--machine", path]);
+        assert!(text.contains("4 CPUs, 2 nodes, "), "{text}");
+    }
+}
+
 #[test]
 fn outputs_do_not_overwrite_the_machine_file() {
     let folder = tempfile::tempdir().unwrap();

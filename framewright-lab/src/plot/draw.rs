@@ -206,7 +206,7 @@ fn draw_line(
     let stroke = colour.stroke_width(2 + 2 * above as u32);
     chart.draw_series(LineSeries::new(points.iter().copied(), stroke))?;
     let (filled, size) = (colour.filled(), 4 + above);
-    let points = points.iter().copied();
+    let points = points.iter().copied().step_by(points.len().div_ceil(MARKS_MAX).max(1));
     match index % 4 {
         0 => chart.draw_series(points.map(|point| Circle::new(point, size, filled)))?,
         1 => chart.draw_series(points.map(|point| {
@@ -250,6 +250,9 @@ fn font(size: f64) -> FontDesc<'static> {
 fn text(area: &Area<'_>, size: f64, colour: RGBColor) -> TextStyle<'static> {
     TextStyle { color: colour.to_backend_color(), ..font(size).into_text_style(area) }
 }
+
+/// Maximum number of marks of a line. More would cover the line and each other.
+const MARKS_MAX: usize = 50;
 
 /// Minimum distance of labels in pixels.
 pub(super) const APART: i32 = 17;

@@ -48,6 +48,18 @@ fn the_same_plot_is_the_same_bytes_and_has_its_labels() {
 }
 
 #[test]
+fn a_long_line_has_few_marks() {
+    let points: Vec<_> = (0..1000).map(|x| (f64::from(x), 1.0)).collect();
+    let panel = Panel {
+        x: Axis::linear("rounds"),
+        y: Axis::linear("blocks"),
+        lines: vec![line("framewright", &points)],
+    };
+    let plot = Plot { title: "many".into(), subtitle: String::new(), panels: vec![panel] };
+    assert_eq!(plot.svg().matches("<circle").count(), 50);
+}
+
+#[test]
 fn points_without_a_position_are_omitted() {
     let axis = Axis::linear("y & <unit>");
     for points in [

@@ -139,7 +139,9 @@ impl Nodes {
             let share = u128::from(frames) * u128::from(spec.node_frames(node));
             let share = (share / u128::from(spec.frames().max(1))) as u64;
             let end = start + share.next_multiple_of(PAGEBLOCK_FRAMES as u64);
-            if let Some(range) = FrameRange::new(Pfn::new(start), Pfn::new(end)) {
+            // A node without memory has no range.
+            let range = FrameRange::new(Pfn::new(start), Pfn::new(end));
+            if let Some(range) = range.filter(|range| range.frames() > 0) {
                 map.push(MemoryRange::new(range, node_id(node), ZoneKind::Normal));
             }
             start = end;

@@ -28,7 +28,7 @@
 //! sockets = 2
 //! cores_per_socket = 24          # or one number per socket: [24, 20]
 //! threads_per_core = 2
-//! nodes = [{ socket = 0, memory = "64GiB" }, { socket = 1, memory = "64GiB" }]
+//! nodes = [{ socket = 0, memory = "64GiB" }, { socket = 1, memory = "0" }]   # 0: only CPUs
 //! distances = [[10, 21], [21, 10]]
 //! basis = "measured"
 //! note = "lscpu and numactl --hardware"

@@ -89,6 +89,17 @@ fn cpus_are_numbered_core_by_core_then_thread_by_thread() {
 }
 
 #[test]
+fn a_node_may_have_only_cpus() {
+    let memoryless = text("").replace("\"2GiB\"", "\"0\"");
+    let spec = Spec::from_toml("mine.toml", &memoryless).unwrap();
+    assert_eq!((spec.nodes(), spec.node_of(2), spec.node_frames(1)), (2, 1, 0));
+    assert_eq!(spec.frames(), 1 << 18);
+    assert_eq!(Spec::from_toml("again.toml", &spec.to_toml()).unwrap().topology(), spec.topology());
+    let error = refused(&memoryless.replace("\"1GiB\"", "\"0\""));
+    assert!(error.contains("no node has memory"), "{error}");
+}
+
+#[test]
 fn the_cores_of_a_socket_are_divided_among_its_nodes() {
     let node = |socket| format!("{{ socket = {socket}, memory = \"1GiB\" }}");
     let nodes = [node(0), node(0)].join(", ");
@@ -282,7 +293,7 @@ fn impossible_topologies_are_refused() {
             "258 cores of 2 CPUs each are 516; a machine has at most 512",
         ),
         ("threads_per_core = 2", "threads_per_core = 0", "a core is at least one CPU"),
-        (memory, "memory = \"0\"", "node 0 has 0 bytes of memory; a node has 16MiB to 8TiB"),
+        (memory, "memory = \"8MiB\"", "node 0 has 8388608 bytes of memory; a node has 16MiB to"),
         (
             memory,
             "memory = \"much\"",

@@ -16,7 +16,7 @@ const MOST_SOCKETS: usize = MOST_NODES;
 const MOST_MEMORY: u64 = 1 << 43;
 /// Memory comes in pageblocks of 2 MiB.
 const PAGEBLOCK: u64 = 2 << 20;
-/// The least memory of one node, in bytes: less would be below the watermarks.
+/// The least memory of a node that has memory, in bytes: less would be below the watermarks.
 const LEAST_MEMORY: u64 = 16 << 20;
 /// The distance of a node to itself, as in firmware tables.
 pub(super) const NEAR: u8 = 10;
@@ -30,7 +30,7 @@ pub(super) const FAR: u8 = 21;
 pub struct Node {
     /// Its socket.
     pub socket: u8,
-    /// Its memory in bytes: whole pageblocks.
+    /// Its memory in bytes: whole pageblocks, or 0 for a node that has only CPUs.
     pub memory: u64,
 }
 
@@ -204,9 +204,10 @@ fn check_nodes(parts: &Parts) -> Result<(), Impossible> {
             let reason = format!("node {number} is on socket {}; {last}", node.socket);
             return refuse_node(number, reason);
         }
-        if !(LEAST_MEMORY..=MOST_MEMORY).contains(&node.memory) {
+        if node.memory != 0 && !(LEAST_MEMORY..=MOST_MEMORY).contains(&node.memory) {
             let reason = format!("node {number} has {} bytes of memory", node.memory);
-            return refuse_node(number, format!("{reason}; a node has 16MiB to 8TiB"));
+            let rule = "a node has 16MiB to 8TiB, or 0 if it has only CPUs";
+            return refuse_node(number, format!("{reason}; {rule}"));
         }
         if !node.memory.is_multiple_of(PAGEBLOCK) {
             let reason = format!("the memory of node {number} is not a multiple of 2MiB");
@@ -214,6 +215,9 @@ fn check_nodes(parts: &Parts) -> Result<(), Impossible> {
         }
     }
     let total: u64 = parts.nodes.iter().map(|node| node.memory).sum();
+    if total == 0 {
+        return refuse("nodes", "no node has memory".into());
+    }
     if total > MOST_MEMORY {
         return refuse("nodes", "all nodes together have more than 8TiB of memory".into());
     }
