@@ -88,6 +88,20 @@ fn a_contiguous_run_is_made_where_there_is_none() {
     });
 }
 
+/// Small enough for Miri.
+#[test]
+fn a_run_is_made_in_a_small_memory() {
+    with_owner_sized(6, &[], 3, |owner| {
+        scatter(owner, 4);
+        let wanted = Contiguous::new(600, MigrateType::Movable).aligned(Order::PAGEBLOCK);
+        assert_eq!(owner.memory.alloc_contiguous(&wanted).err(), Some(RangeError::NotFound));
+        let extent = with_compactor(owner, 512, |compactor| compactor.alloc_contiguous(&wanted));
+        owner.memory.free_extent(extent.unwrap()).unwrap();
+        assert!(owner.memory.compact_stats().pgmigrate_success > 0);
+        owner.check();
+    });
+}
+
 /// Only an attempt shows whether a page moves. The search passes over any number of pages that do
 /// not move.
 #[test]
