@@ -78,8 +78,6 @@ impl<'m> Carver<'m> {
     /// Carves an array of `count` values that `make` returns; `None` if the rest of the buffer is
     /// too small. The values are never dropped: they are plain data with the lifetime of the
     /// buffer.
-    ///
-    /// Not inlined, because a value may take half of a kernel's stack: the lists of a CPU have 8.5 KiB.
     #[inline(never)]
     pub(super) fn array<T>(
         &mut self,
@@ -91,6 +89,24 @@ impl<'m> Carver<'m> {
             slot.write(make(at));
         }
         // SAFETY: every element was written just now.
+        Some(unsafe { initialised(array) })
+    }
+
+    /// As [`Carver::array`], for values that are too large for a kernel's stack: `init` initialises each in its place,
+    /// and returns it. `None` also if `init` returns another value, or none.
+    pub(super) fn in_place<T>(
+        &mut self,
+        count: usize,
+        mut init: impl FnMut(usize, &mut MaybeUninit<T>) -> Option<&mut T>,
+    ) -> Option<&'m mut [T]> {
+        let array = self.space(count)?;
+        for (at, slot) in array.iter_mut().enumerate() {
+            let place = slot.as_ptr();
+            if !core::ptr::eq(init(at, slot)?, place) {
+                return None;
+            }
+        }
+        // SAFETY: `init` returned a reference to each element, so each is a value.
         Some(unsafe { initialised(array) })
     }
 
@@ -154,6 +170,9 @@ mod tests {
         let bytes = carver.array(3, |i| i as u8).unwrap();
         let lines = carver.array(2, |i| Line(i as u8 + 7)).unwrap();
         let words = carver.array(4, |i| i as u64).unwrap();
+        let placed = carver.in_place(2, |i, place| Some(place.write(i as u16 + 3))).unwrap();
+        assert_eq!(placed, [3, 4]);
+        assert_eq!(carver.in_place(1, |_, _: &mut MaybeUninit<u8>| None), None);
         for count in [0, 1, 2, 5, 8] {
             assert_eq!(carver.repeat(count, &7u32).unwrap(), &[7; 8][..count]);
         }

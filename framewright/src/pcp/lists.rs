@@ -42,23 +42,29 @@ pub(crate) struct Lists<'m> {
 }
 
 impl<'m> Lists<'m> {
-    pub(crate) fn new(store: BundleStore<'m>, quarantine: Quarantine<'m>) -> Self {
-        let rings = [[0; RING]; ListIndex::COUNT];
-        Self {
-            rings,
-            store,
-            quarantine,
-            ran_out: 0,
-            bypasses: 0,
-            burst: Burst::default(),
-            stored: 0,
-            sizing: Sizing::disabled(),
+    /// Initialises empty lists in their place.
+    ///
+    /// # Safety
+    ///
+    /// `at` points to memory for lists, which nobody else uses.
+    #[allow(unsafe_code)]
+    pub(super) unsafe fn init(at: *mut Self, store: BundleStore<'m>, quarantine: Quarantine<'m>) {
+        // SAFETY: the memory is the caller's promise. Zeroes are values of integers.
+        unsafe {
+            (&raw mut (*at).rings).write_bytes(0, 1);
+            (&raw mut (*at).store).write(store);
+            (&raw mut (*at).quarantine).write(quarantine);
+            (&raw mut (*at).ran_out).write(0);
+            (&raw mut (*at).bypasses).write(0);
+            (&raw mut (*at).burst).write(Burst::default());
+            (&raw mut (*at).stored).write(0);
+            (&raw mut (*at).sizing).write(Sizing::disabled());
+            // A field that is missing above is missing here: the compiler refuses it.
+            #[rustfmt::skip]
+            let Self {
+                rings: _, store: _, quarantine: _, ran_out: _, bypasses: _, burst: _, stored: _, sizing: _,
+            } = &*at;
         }
-    }
-
-    /// Slots of the store.
-    pub(super) fn slots(&self) -> usize {
-        self.store.capacity()
     }
 
     /// Sets new bounds, and opens or closes the rings accordingly.

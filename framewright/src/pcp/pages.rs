@@ -2,8 +2,11 @@
 
 #![allow(unsafe_code)]
 
-use super::{ListIndex, Lists, Sizing, owner::Owner, traffic::Traffic};
+use core::mem::MaybeUninit;
+
+use super::{ListIndex, Lists, Sizing, owner::Owner, store::BundleStore, traffic::Traffic};
 use crate::{
+    hardening::Quarantine,
     observe::{CpuCounters, CpuStats},
     platform::{Access, Cost, Line, Miss, OwnerLock, Platform, Section, Site},
     sync::{AtomicU8, AtomicU32, AtomicU64, ExclusiveCell, Ordering},
@@ -76,20 +79,37 @@ pub(crate) struct CpuPages<'m, P: Platform> {
 }
 
 impl<'m, P: Platform> CpuPages<'m, P> {
-    pub(crate) fn new(kind: OwnerLock, (zone, cpu): (ZoneId, CpuId), lists: Lists<'m>) -> Self {
-        Self {
-            lens: core::array::from_fn(|_| AtomicU8::new(0)),
-            limits: core::array::from_fn(|_| AtomicU8::new(0)),
-            owner: Owner::new(kind),
-            traffic: Traffic::new(),
-            counters: CpuCounters::new(),
-            stored: AtomicU64::new(0),
-            slots: lists.slots(),
-            high: AtomicU64::new(0),
-            hold_pageblocks: AtomicU32::new(1),
-            lists: ExclusiveCell::new(lists),
-            zone,
-            cpu,
+    /// Initialises the lists of a zone and CPU in their place. As a value they would need half of a kernel's stack.
+    pub(crate) fn init<'p>(
+        place: &'p mut MaybeUninit<Self>,
+        kind: OwnerLock,
+        (zone, cpu): (ZoneId, CpuId),
+        store: BundleStore<'m>,
+        quarantine: Quarantine<'m>,
+    ) -> &'p mut Self {
+        let at = place.as_mut_ptr();
+        // SAFETY: `at` points to memory for all fields, which is borrowed exclusively. Zeroes are values of atomic
+        // integers. The pattern at the end names every field; each is initialised before.
+        unsafe {
+            (&raw mut (*at).lens).write_bytes(0, 1);
+            (&raw mut (*at).limits).write_bytes(0, 1);
+            (&raw mut (*at).owner).write(Owner::new(kind));
+            (&raw mut (*at).traffic).write(Traffic::new());
+            (&raw mut (*at).counters).write(CpuCounters::new());
+            (&raw mut (*at).stored).write(AtomicU64::new(0));
+            (&raw mut (*at).slots).write(store.capacity());
+            (&raw mut (*at).high).write(AtomicU64::new(0));
+            (&raw mut (*at).hold_pageblocks).write(AtomicU32::new(1));
+            Lists::init(ExclusiveCell::place(&raw mut (*at).lists), store, quarantine);
+            (&raw mut (*at).zone).write(zone);
+            (&raw mut (*at).cpu).write(cpu);
+            // A field that is missing above is missing here: the compiler refuses it.
+            #[rustfmt::skip]
+            let Self {
+                lens: _, limits: _, owner: _, traffic: _, counters: _, stored: _, slots: _, high: _, hold_pageblocks: _,
+                lists: _, zone: _, cpu: _,
+            } = &*at;
+            place.assume_init_mut()
         }
     }
 

@@ -17,6 +17,16 @@ impl<T> ExclusiveCell<T> {
         Self(UnsafeCell::new(value))
     }
 
+    /// The place of the data in a cell, to initialise it there.
+    ///
+    /// # Safety
+    ///
+    /// `cell` points to memory for a cell.
+    pub(crate) unsafe fn place(cell: *mut Self) -> *mut T {
+        // SAFETY: the field is in the memory of the cell. Nothing is read.
+        UnsafeCell::raw_get(unsafe { &raw const (*cell).0 })
+    }
+
     /// Runs `f` on the data.
     ///
     /// # Safety

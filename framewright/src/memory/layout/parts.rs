@@ -11,7 +11,7 @@ use crate::{
     compact::{SkipHints, ZoneCompaction},
     core::{CoreArrays, CpuState},
     hardening::{Quarantine, States, Waiting},
-    pcp::{BundleStore, CpuPages, DrainLog, Lists, Slot},
+    pcp::{BundleStore, CpuPages, DrainLog, Slot},
     platform::{OwnerLock, Platform, Section, SpinLock},
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, LruZone},
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
@@ -60,8 +60,9 @@ fn carve_parts<'m, P: Platform>(
     let lists = carve_lists(layout, config, owner_lock, carver)?;
     let drain_logs = if P::TRACING { carve_drain_logs(layout, config, carver)? } else { &[] };
     let mut arrays = ZoneArrays::carve(layout, config, carver)?;
-    let zones =
-        carver.collect(layout.zones, config.zones().map(|spec| arrays.zone(config, spec)))?;
+    let mut specs = config.zones();
+    let zones = carver
+        .in_place(layout.zones, |_, place| Some(place.write(arrays.zone(config, specs.next()?))))?;
     let zonelists = build_zonelists(rows, layout, config, zones);
     let lru = if layout.side_tables.lru { Some(carve_lru(layout, zones, carver)?) } else { None };
     let tlb = carve_tlb(layout, config, zones, carver)?;
@@ -84,7 +85,8 @@ fn carve_lru<'m, P: Platform>(
     let nodes = carver.array(layout.nodes, node)?;
     let share = |i: usize| LruZone::new(&zones[i]);
     let shares = carver.array(layout.zones, share)?;
-    let batches = carver.array(layout.cpus, |i| LruBatch::new(CpuId::new(i as u16)))?;
+    let batches = carver
+        .in_place(layout.cpus, |i, place| Some(place.write(LruBatch::new(CpuId::new(i as u16)))))?;
     Some(LruState { nodes, zones: shares, flags, batches, swap: AtomicBool::new(false) })
 }
 
@@ -217,14 +219,14 @@ fn carve_lists<'m, P: Platform>(
     let cpus = layout.cpus;
     let mut of_zones =
         config.zones().flat_map(|zone| core::iter::repeat_n(slots_of(config, zone), cpus));
-    let lists = carver.array(cpus * layout.zones, |i| {
+    let lists = carver.in_place(cpus * layout.zones, |i, place| {
         let count = of_zones.next().unwrap_or_default();
         // The layout computed the sizes of the arrays in the same way, so no part is missing.
         let slots = slots.split_off_mut(..count).unwrap_or_default();
         let sets = sets.split_off_mut(..BundleStore::set_words(count)).unwrap_or_default();
         let waiting = waiting.split_off_mut(..layout.quarantine).unwrap_or_default();
-        let lists = Lists::new(BundleStore::new(slots, sets), Quarantine::new(waiting));
-        CpuPages::new(owner_lock, owner_of(layout, i), lists)
+        let (store, quarantine) = (BundleStore::new(slots, sets), Quarantine::new(waiting));
+        Some(CpuPages::init(place, owner_lock, owner_of(layout, i), store, quarantine))
     })?;
     Some(lists)
 }
