@@ -9,7 +9,8 @@
 //! beyond the library's largest order is stored as several blocks.
 
 use framewright::{Order, frame::PAGEBLOCK_ORDER};
-use std::collections::{BTreeMap, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 use super::{
     allocator::Allocator,
@@ -22,7 +23,7 @@ use crate::trace::{Event, Record};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Census {
     /// The recorded pageblocks, by number.
-    pub(super) pageblocks: HashMap<u64, Recorded>,
+    pub(super) pageblocks: FxHashMap<u64, Recorded>,
     /// Blocks on CPU lists, in the order in which they left the lists.
     pub(super) held: Vec<Held>,
 }
