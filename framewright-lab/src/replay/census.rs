@@ -10,7 +10,7 @@
 
 use framewright::{Order, frame::PAGEBLOCK_ORDER};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use super::{
     allocator::Allocator,
@@ -186,6 +186,12 @@ impl<B> Ledger<B> {
     ) {
         // Nearly always, this is a block as it was allocated, or a block without a recorded
         // allocation.
+        if let Entry::Occupied(entry) = self.pieces.entry(pfn)
+            && entry.get().order == order
+        {
+            freed.blocks.extend(entry.remove().block);
+            return;
+        }
         let Some(at) = self.overlapping(pfn, order) else {
             freed.unseen.push((pfn, order));
             return;
@@ -193,9 +199,7 @@ impl<B> Ledger<B> {
         let Some(piece) = self.pieces.remove(&at) else {
             return;
         };
-        if piece.order <= order && (at, piece.order) == (pfn, order) {
-            freed.blocks.extend(piece.block);
-        } else if piece.order > order {
+        if piece.order > order {
             freed.split = true;
             let wanted = self.cut(machine, at, piece, pfn, order);
             freed.blocks.extend(wanted.block);
