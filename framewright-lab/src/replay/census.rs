@@ -9,7 +9,8 @@
 //! beyond the library's largest order is stored as several blocks.
 
 use framewright::{Order, frame::PAGEBLOCK_ORDER};
-use std::collections::{BTreeMap, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use super::{
     allocator::Allocator,
@@ -22,7 +23,7 @@ use crate::trace::{Event, Record};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Census {
     /// The recorded pageblocks, by number.
-    pub(super) pageblocks: HashMap<u64, Recorded>,
+    pub(super) pageblocks: FxHashMap<u64, Recorded>,
     /// Blocks on CPU lists, in the order in which they left the lists.
     pub(super) held: Vec<Held>,
 }
@@ -185,6 +186,12 @@ impl<B> Ledger<B> {
     ) {
         // Nearly always, this is a block as it was allocated, or a block without a recorded
         // allocation.
+        if let Entry::Occupied(entry) = self.pieces.entry(pfn)
+            && entry.get().order == order
+        {
+            freed.blocks.extend(entry.remove().block);
+            return;
+        }
         let Some(at) = self.overlapping(pfn, order) else {
             freed.unseen.push((pfn, order));
             return;
@@ -192,9 +199,7 @@ impl<B> Ledger<B> {
         let Some(piece) = self.pieces.remove(&at) else {
             return;
         };
-        if piece.order <= order && (at, piece.order) == (pfn, order) {
-            freed.blocks.extend(piece.block);
-        } else if piece.order > order {
+        if piece.order > order {
             freed.split = true;
             let wanted = self.cut(machine, at, piece, pfn, order);
             freed.blocks.extend(wanted.block);

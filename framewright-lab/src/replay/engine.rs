@@ -1,9 +1,10 @@
-//! The second reading of the recording: replays event by event, in recorded order.
+//! Replays event by event, in recorded order.
 
 use framewright::{Order, Request, ZoneKind};
 
 use super::allocator::Allocator;
 use super::census::{Freed, Ledger, parts};
+use super::kept::Events;
 use super::kernel::KernelCounter;
 use super::lists;
 use super::lock_waits::LockWaits;
@@ -64,17 +65,17 @@ impl<'s, A: Allocator> Engine<'s, A> {
     ///
     /// # Errors
     ///
-    /// The recording cannot be read, or has changed since the first reading.
+    /// The recording had to be read again and cannot be, or has changed since the first reading.
     pub(super) fn run(
         &mut self,
         recording: &Recording,
         progress: &mut dyn FnMut(f64),
     ) -> Result<(), Error> {
-        let mut reader = recording.reader()?;
-        let every = (self.survey.events / SAMPLES).max(1);
+        let mut events = Events::of(&self.survey.kept, recording)?;
+        let (mut replayed, every) = (0u64, (self.survey.events / SAMPLES).max(1));
         let mut last = self.survey.first_nanos;
         self.sample(last);
-        while let Some(record) = reader.next_record()? {
+        while let Some(record) = events.next()? {
             if record.cpu >= self.machine.cpus() {
                 let (file, line) = (self.survey.file.clone(), record.line);
                 return Err(Error::input(format_args!(
@@ -84,14 +85,15 @@ impl<'s, A: Allocator> Engine<'s, A> {
             }
             self.event(&record);
             last = record.nanos;
-            if reader.events().is_multiple_of(every) {
+            replayed += 1;
+            if replayed.is_multiple_of(every) {
                 self.sample(last);
             }
-            if reader.events().is_multiple_of(PROGRESS_EVERY) {
-                progress(reader.events() as f64 / self.survey.events.max(1) as f64);
+            if replayed.is_multiple_of(PROGRESS_EVERY) {
+                progress(replayed as f64 / self.survey.events.max(1) as f64);
             }
         }
-        if !reader.events().is_multiple_of(every) {
+        if !replayed.is_multiple_of(every) {
             self.sample(last);
         }
         progress(1.0);

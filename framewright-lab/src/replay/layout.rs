@@ -66,24 +66,37 @@ impl Layout {
 
     /// Runs of frames that are not free: start and length.
     pub(super) fn used_runs(&self) -> impl Iterator<Item = (usize, usize)> {
-        runs(move |frame| self.is_used(frame, 1))
+        runs_outside(self.free)
     }
 
     /// Runs of frames that are not holes.
     pub(super) fn present_runs(&self) -> impl Iterator<Item = (usize, usize)> {
-        runs(move |frame| self.is_present(frame, 1))
+        runs_outside(self.holes)
     }
 }
 
-/// Runs of frames for which `holds` is true.
-fn runs(holds: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, usize)> {
+/// Runs of frames whose bits are 0.
+fn runs_outside(map: Map) -> impl Iterator<Item = (usize, usize)> {
+    let (set, clear) = (move |word: usize| map[word], move |word: usize| !map[word]);
     let mut at = 0;
     std::iter::from_fn(move || {
-        let size = PAGEBLOCK as usize;
-        let start = (at..size).find(|&frame| holds(frame))?;
-        at = (start..size).find(|&frame| !holds(frame)).unwrap_or(size);
-        Some((start, at - start))
+        let start = first_bit(clear, at);
+        at = first_bit(set, start);
+        (start < at).then_some((start, at - start))
     })
+}
+
+/// The first bit of a map from `at` on that is 1; the number of its bits if none is.
+fn first_bit(word: impl Fn(usize) -> u64, at: usize) -> usize {
+    let mut at = at;
+    while at < PAGEBLOCK as usize {
+        let rest = word(at / 64) >> (at % 64);
+        if rest != 0 {
+            return at + rest.trailing_zeros() as usize;
+        }
+        at = (at / 64 + 1) * 64;
+    }
+    at
 }
 
 /// The words of an aligned block, and its bits in each.

@@ -31,6 +31,7 @@
 //! |-------------|-----------------------------------------------------------------|
 //! | `survey`    | first reading: validity, CPUs, necessary memory                 |
 //! | `requests`  | the recorded requests by order, migratetype, flags and process  |
+//! | `kept`      | the events from the first reading, encoded                      |
 //! | `census`    | the state of the recorded frames at the start                   |
 //! | `plan`      | the machine to build: zones, CPUs, memory in use and free       |
 //! | `layout`    | positions for free blocks in a pageblock                        |
@@ -41,7 +42,7 @@
 //! | `list_buddy`| a replay on `list-buddy`, the classic design of kernels         |
 //! | `lists`     | fills the lists of its CPUs                                     |
 //! | `stand_ins` | memory in use whose allocation was not recorded                 |
-//! | `engine`    | second reading: event by event                                  |
+//! | `engine`    | the replay itself: event by event                               |
 //! | `kernel`    | the recorded kernel's own activity, counted                     |
 //! | `lock_waits` | the recorded kernel's waits for zone locks, and holds of them   |
 //! | `state`     | the state of memory at the start of a recording, for other machines |
@@ -50,6 +51,7 @@
 mod allocator;
 mod census;
 mod engine;
+mod kept;
 mod kernel;
 mod layout;
 mod library;

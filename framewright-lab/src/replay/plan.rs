@@ -179,8 +179,8 @@ impl Plan {
     pub(super) fn zone_of(&self, pfn: u64) -> usize {
         let holds = |zone: &ZonePlan| (zone.recorded[0]..zone.recorded[1]).contains(&pfn);
         let known = self.zones.iter().position(holds);
-        let largest = (0..self.zones.len()).max_by_key(|&zone| self.zones[zone].managed);
-        known.or(largest).unwrap_or(0)
+        let largest = || (0..self.zones.len()).max_by_key(|&zone| self.zones[zone].managed);
+        known.or_else(largest).unwrap_or(0)
     }
 
     /// Places the zones at their recorded positions if they fit there, and otherwise one after the

@@ -1,8 +1,8 @@
 //! The recorded requests, counted by order and migratetype, by flags, and by process.
 
-use std::collections::{BTreeMap, HashMap};
+use rustc_hash::FxHashMap;
 
-use crate::trace::{Event, Origin};
+use crate::trace::{Event, MAX_MIGRATETYPE, MAX_ORDER, Origin};
 
 /// The maximum number of different flags, and of different processes, that are counted by name.
 const NAMES: usize = 4096;
@@ -11,7 +11,7 @@ const NAMES: usize = 4096;
 #[derive(Clone, Debug, Default)]
 pub struct Requests {
     /// Requests by order and migratetype, in the kernel's numbering.
-    by_order: BTreeMap<(u8, u8), u64>,
+    by_order: [[u64; MAX_MIGRATETYPE as usize + 1]; MAX_ORDER as usize + 1],
     by_flags: Names,
     by_process: Names,
 }
@@ -19,7 +19,7 @@ pub struct Requests {
 /// Numbers of requests by name.
 #[derive(Clone, Debug, Default)]
 struct Names {
-    named: HashMap<Box<[u8]>, u64>,
+    named: FxHashMap<Box<[u8]>, u64>,
     others: u64,
 }
 
@@ -31,7 +31,7 @@ impl Requests {
         else {
             return;
         };
-        *self.by_order.entry((order, migratetype)).or_default() += 1;
+        self.by_order[usize::from(order)][usize::from(migratetype)] += 1;
         self.by_flags.add(origin.gfp_flags());
         self.by_process.add(origin.process());
     }
@@ -39,12 +39,15 @@ impl Requests {
     /// All requests.
     #[must_use]
     pub fn all(&self) -> u64 {
-        self.by_order.values().sum()
+        self.by_order.iter().flatten().sum()
     }
 
-    /// The numbers by order and migratetype, in the kernel's numbering, ascending.
+    /// The numbers by order and migratetype, in the kernel's numbering, ascending; none is 0.
     pub fn by_order(&self) -> impl Iterator<Item = ((u8, u8), u64)> {
-        self.by_order.iter().map(|(&key, &requests)| (key, requests))
+        let of_order = |(order, types): (u8, &[u64; _])| {
+            (0..).zip(*types).map(move |(of, requests)| ((order, of), requests))
+        };
+        (0..).zip(&self.by_order).flat_map(of_order).filter(|&(_, requests)| requests > 0)
     }
 
     /// The text of the flags, as the kernel prints it, and the number of requests, most first; at most `count`, then the

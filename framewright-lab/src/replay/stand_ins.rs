@@ -6,10 +6,10 @@
 //! same migratetype. A free frees the frames at the same offset if they are in use. If they are
 //! not, because the free frames of the two pageblocks differ, it frees any block of that order.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use framewright::{MigrateType, Order};
+use rustc_hash::FxHashMap;
 
 use super::allocator::Allocator;
 use super::map::type_of;
@@ -22,7 +22,7 @@ pub(super) struct StandIns<B> {
     /// By zone.
     pools: Vec<Pool>,
     /// The place that is assigned to a recorded pageblock.
-    assigned: HashMap<u64, usize>,
+    assigned: FxHashMap<u64, usize>,
 }
 
 /// The frames in use of one pageblock, ascending.
@@ -45,7 +45,7 @@ struct Pool {
 
 impl<B> Default for StandIns<B> {
     fn default() -> Self {
-        Self { places: Vec::new(), pools: Vec::new(), assigned: HashMap::new() }
+        Self { places: Vec::new(), pools: Vec::new(), assigned: FxHashMap::default() }
     }
 }
 

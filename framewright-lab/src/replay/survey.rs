@@ -1,20 +1,21 @@
 //! The first reading of a recording: its validity, and the machine that it needs.
 //!
-//! Reading is several times faster than replaying. A first reading of the whole file costs little,
-//! and reports a malformed line near the end before any work is done.
+//! A malformed line near the end is reported before any work is done. The events are kept, so that
+//! a replay need not read the file again, unless it is very long.
 
 use framewright::{
     MigrateType,
     frame::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
 };
+use rustc_hash::FxHashMap;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use super::{census::Census, plan::MOST_FRAMES, requests::Requests};
+use super::{census::Census, kept::Kept, plan::MOST_FRAMES, requests::Requests};
 use crate::Error;
 use crate::trace::{Event, Record, TraceError, TraceReader, Warning, read_stream};
 
@@ -48,6 +49,8 @@ pub struct Survey {
     pub(super) peak: i64,
     /// The state of the recorded frames at the start.
     pub(super) census: Census,
+    /// The events, for replays.
+    pub(super) kept: Kept,
 }
 
 impl Survey {
@@ -69,10 +72,12 @@ impl Survey {
         let mut reader = recording.reader()?;
         let mut tally = Tally::default();
         let mut requests = Requests::default();
+        let mut kept = Kept::default();
         while let Some(record) =
             reader.next_with(|record, origin| requests.add(&record.event, origin))?
         {
             tally.add(&record);
+            kept.add(&record);
             if tally.census.pageblocks.len() > limit {
                 let (file, line) = (reader.file().to_owned(), record.line);
                 return Err(Error::input(format_args!(
@@ -97,6 +102,7 @@ impl Survey {
             unseen_frames: tally.unseen_frames,
             peak: tally.peak,
             census: tally.census,
+            kept,
         })
     }
 
@@ -125,7 +131,7 @@ struct Tally {
     cpus: u16,
     first_nanos: Option<u64>,
     last_nanos: u64,
-    live: HashMap<u64, u8>,
+    live: FxHashMap<u64, u8>,
     unseen_frames: u64,
     balance: i64,
     peak: i64,

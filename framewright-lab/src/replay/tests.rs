@@ -298,6 +298,24 @@ fn the_shipped_recording_balances_and_repeats() {
 }
 
 #[test]
+fn a_recording_that_is_too_long_to_be_kept_is_read_again() {
+    let (recording, snapshot) = shipped();
+    let mut survey = Survey::of(&recording, &mut |_| {}).unwrap();
+    let tables = before(Some(&snapshot));
+    let run = |survey: &Survey, recording: &Recording| {
+        run(recording, survey, &tables, &Tuning::default(), &mut |_| {})
+    };
+    let nowhere = Recording::from_bytes("empty", Vec::new());
+    let from_memory = run(&survey, &nowhere).expect("the events were not kept");
+    survey.kept = kept::Kept::too_long();
+    assert_eq!(run(&survey, &recording).unwrap(), from_memory);
+    assert!(run(&survey, &nowhere).unwrap_err().to_string().contains("empty"));
+    let other = Script::default().alloc(7, 0x40, 0).recording();
+    let error = run(&survey, &other).unwrap_err().to_string();
+    assert!(error.contains(":1: CPU 7") && error.contains("has changed"), "{error}");
+}
+
+#[test]
 fn settings_make_a_difference() {
     let (recording, snapshot) = shipped();
     let drained = |rule: &str| {

@@ -17,6 +17,8 @@ pub(super) struct Lines {
     /// Start of the part of the buffer that is not yet returned.
     start: usize,
     end: usize,
+    /// The first zero byte in the buffer: text has none.
+    zero: Option<usize>,
     number: u64,
     at_end: bool,
     stream_is_cut: bool,
@@ -40,6 +42,7 @@ impl Lines {
             buffer: Vec::new(),
             start: 0,
             end: 0,
+            zero: None,
             number: 0,
             at_end: false,
             stream_is_cut: false,
@@ -79,7 +82,7 @@ impl Lines {
         let text = self.start..self.start + length;
         self.start = text.end + usize::from(whole);
         self.number += 1;
-        if memchr::memchr(0, &self.buffer[text.clone()]).is_some() {
+        if self.zero.is_some_and(|zero| zero < self.start) {
             return Err(self.unusable(format!(
                 "binary data in line {}: not the text of a recording",
                 self.number
@@ -100,13 +103,19 @@ impl Lines {
     fn fill(&mut self) -> Result<(), TraceError> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
+        self.zero = self.zero.and_then(|zero| zero.checked_sub(self.start));
         self.start = 0;
         if self.buffer.len() < self.end + CHUNK {
             self.buffer.resize(self.end + CHUNK, 0);
         }
         match self.source.read(&mut self.buffer[self.end..]) {
             Ok(0) => self.at_end = true,
-            Ok(read) => self.end += read,
+            Ok(read) => {
+                let new = self.end..self.end + read;
+                self.end = new.end;
+                let zero = || memchr::memchr(0, &self.buffer[new.clone()]);
+                self.zero = self.zero.or_else(|| zero().map(|at| new.start + at));
+            }
             // The stream is truncated: the data before that is valid.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 self.at_end = true;

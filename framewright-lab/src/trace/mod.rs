@@ -15,6 +15,7 @@
 //! | `prefix`     | the part of a line before the event: task, CPU, time, name   |
 //! | `lines`      | bytes in, whole lines out                                    |
 //! | `source`     | a file in, plain bytes out: foreign formats                  |
+//! | `ahead`      | reads ahead in a thread of its own                           |
 //! | `zstd`       | compression and decompression                                |
 //! | `number`     | numbers and identifiers within their limits                  |
 //! | `error`      | errors and warnings, with file, line, value and reason       |
@@ -23,6 +24,7 @@
 //! tail, lost events) is a [`Warning`], because most of the recording can still be replayed. The
 //! reader allocates no memory per line, because a recording has millions of lines.
 
+mod ahead;
 mod error;
 mod event;
 pub mod fuzz;
@@ -36,6 +38,7 @@ pub(crate) mod zstd;
 
 pub use error::{LineProblem, TraceError, Warning};
 pub use event::{Event, ExtFrag, GfpFlags};
+pub(crate) use number::MAX_MIGRATETYPE;
 pub use number::{MAX_CPUS, MAX_ORDER, MAX_PFN};
 pub use reader::{Header, Origin, Record, TraceReader};
 pub use snapshot::Snapshot;

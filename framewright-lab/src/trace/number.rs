@@ -14,9 +14,28 @@ pub const MAX_ORDER: u8 = 13;
 /// Frame numbers are below this: 52 bits of physical address in 4 KiB frames.
 pub const MAX_PFN: u64 = 1 << 40;
 /// Migratetypes are at most this: with CMA, `Isolate` is 5.
-const MAX_MIGRATETYPE: u64 = 5;
+pub(crate) const MAX_MIGRATETYPE: u8 = 5;
 
 const DECIMAL: &str = "a decimal number that fits in 64 bits";
+
+/// The position of the first `byte`, or the length. Words of a line are so short that a call of `memchr`
+/// takes longer.
+#[inline]
+pub(super) fn position(text: &[u8], byte: u8) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let mut at = 0;
+    while let Some(eight) = text.get(at..).and_then(|rest| rest.first_chunk()) {
+        // A zero byte gives a highest bit. Only bytes behind a zero byte may give one by mistake.
+        let zero = u64::from_le_bytes(*eight) ^ (ONES * u64::from(byte));
+        let found = zero.wrapping_sub(ONES) & !zero & (ONES << 7);
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().position(|&other| other == byte).unwrap_or(rest.len())
+}
 
 /// A decimal number: digits only, at least one, no overflow.
 #[inline]
@@ -95,7 +114,7 @@ pub(super) fn order(field: &'static str, text: &[u8]) -> Result<u8, LineProblem>
 /// A migratetype, in the kernel's numbering.
 #[inline]
 pub(super) fn migratetype(field: &'static str, text: &[u8]) -> Result<u8, LineProblem> {
-    small(text, MAX_MIGRATETYPE)
+    small(text, MAX_MIGRATETYPE.into())
         .ok_or_else(|| LineProblem::new(field, text, "a migratetype from 0 to 5"))
 }
 
@@ -137,16 +156,15 @@ impl<'b> Fields<'b> {
         let mut fields = Self::default();
         let mut rest = body;
         while !rest.is_empty() {
-            let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
-            let (word, after) = rest.split_at(end);
+            let (word, after) = rest.split_at(position(rest, b' '));
             rest = after.get(1..).unwrap_or_default();
             if word.is_empty() {
                 continue;
             }
-            let Some(equals) = word.iter().position(|&byte| byte == b'=') else {
+            let (key, value) = word.split_at(position(word, b'='));
+            let Some(value) = value.get(1..) else {
                 return Err(LineProblem::new("field", word, "key=value"));
             };
-            let (key, value) = (&word[..equals], &word[equals + 1..]);
             match key {
                 b"pfn" => fields.pfn = value,
                 b"order" => fields.order = value,
@@ -177,9 +195,16 @@ impl<'b> Fields<'b> {
 
 /// The value of `key`; empty if the body lacks it.
 pub(super) fn find<'b>(body: &'b [u8], key: &str) -> &'b [u8] {
-    body.split(|&byte| byte == b' ')
-        .find_map(|word| word.strip_prefix(key.as_bytes())?.strip_prefix(b"="))
-        .unwrap_or_default()
+    let mut rest = body;
+    loop {
+        let (word, after) = rest.split_at(position(rest, b' '));
+        let value = word.strip_prefix(key.as_bytes()).and_then(|word| word.strip_prefix(b"="));
+        match (value, after.get(1..)) {
+            (Some(value), _) => return value,
+            (None, Some(next)) => rest = next,
+            (None, None) => return &[],
+        }
+    }
 }
 
 pub(super) fn required<'b>(key: &'static str, value: &'b [u8]) -> Result<&'b [u8], LineProblem> {
@@ -210,6 +235,19 @@ mod tests {
         assert_eq!(decimal(b"00000000000000000000000007"), Some(7));
         for bad in [&b""[..], b"-1", b"+1", b"1 ", b"0x1", b"99999999999999999999999"] {
             assert_eq!(decimal(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_byte_is_found_at_every_position() {
+        for length in 0..40 {
+            for at in 0..=length {
+                // Bytes that a wrong carry may confuse with a blank, and a second blank behind the first.
+                let others = [b'!', 0x1f, 0xa0, 0, 0xff, 0x21];
+                let mut text: Vec<u8> = others.into_iter().cycle().take(length).collect();
+                text.iter_mut().skip(at).step_by(3).for_each(|byte| *byte = b' ');
+                assert_eq!(position(&text, b' '), at, "{text:?}");
+            }
         }
     }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::ahead::Ahead;
 use super::error::TraceError;
 use super::zstd::{Decoder, MAGIC};
 
@@ -59,7 +60,10 @@ impl Source {
         let compressed = beginning.starts_with(MAGIC);
         let whole = Cursor::new(beginning).chain(input);
         let input: Box<dyn Read + Send> = match compressed {
-            true => Box::new(Decoder::new(BufReader::new(whole))),
+            true => match Ahead::new(Decoder::new(BufReader::new(whole))) {
+                Ok(ahead) => Box::new(ahead),
+                Err(source) => return Err(TraceError::Io { file, source }),
+            },
             false => Box::new(whole),
         };
         Ok(Self { file, input, consumed, size })

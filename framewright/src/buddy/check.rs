@@ -92,7 +92,7 @@ impl Buddy<'_> {
             // Wholly free pageblocks of requestable types merge into blocks above order 9, also
             // across types. They are counted below, as part of these blocks.
             let whole = block.is_free() && of.mixes();
-            if whole || self.lists.gigablocks.is_folded(index) {
+            if block.free == 0 || whole || self.lists.gigablocks.is_folded(index) {
                 continue;
             }
             let blocks = block.levels.count_blocks(&block.map);

@@ -10,6 +10,8 @@
 //! bit says that a pageblock belongs to such a block, another that it continues the block of the
 //! pageblock before it.
 
+use core::ops::Range;
+
 use super::{
     levels::{Levels, MAP_ORDER, WORDS},
     word::{self, WORD_ORDER},
@@ -80,22 +82,27 @@ impl Gigablock {
         (0..=MAP_ORDER).take_while(|&doublings| self.is_free_around(at, doublings)).last()
     }
 
-    /// The maximal free blocks, ascending: the first pageblock of each, and the binary logarithm of
-    /// its number of pageblocks.
-    pub(super) fn free_blocks(&self) -> impl Iterator<Item = (u32, u8)> {
-        let mut at = 0;
+    /// The maximal free blocks whose first pageblock is in `some`, ascending: the first pageblock of
+    /// each, and the binary logarithm of its number of pageblocks.
+    pub(super) fn free_blocks(&self, some: Range<u32>) -> impl Iterator<Item = (u32, u8)> {
+        let mut at = some.start;
         core::iter::from_fn(move || {
-            at = self.next_free(at)?;
-            // The pageblock before this one is in use or in another block, so a block starts here.
-            let block = (at, self.doublings_around(at)?);
-            at += 1 << block.1;
-            Some(block)
+            loop {
+                let free = self.next_free(at..some.end)?;
+                let doublings = self.doublings_around(free)?;
+                let first = free & !((1 << doublings) - 1);
+                at = first + (1 << doublings);
+                // The first free pageblock may belong to a block that starts before `some`.
+                if first == free {
+                    return Some((first, doublings));
+                }
+            }
         })
     }
 
-    /// The first free pageblock at or after `from`.
-    fn next_free(&self, from: u32) -> Option<u32> {
-        spans(from..PAGEBLOCKS).find_map(|(leaf, mask)| {
+    /// The first free pageblock among `some`.
+    fn next_free(&self, some: Range<u32>) -> Option<u32> {
+        spans(some).find_map(|(leaf, mask)| {
             let free = self.leaves[leaf as usize].free & mask;
             (free != 0).then(|| 64 * leaf + free.trailing_zeros())
         })
@@ -131,8 +138,8 @@ impl Gigablock {
     }
 }
 
-/// Splits `pageblocks`, which is not empty, into leaves: the number of each leaf, and a mask.
-pub(super) fn spans(pageblocks: core::ops::Range<u32>) -> impl Iterator<Item = (u32, u64)> {
+/// Splits `pageblocks` into leaves: the number of each leaf, and a mask.
+pub(super) fn spans(pageblocks: Range<u32>) -> impl Iterator<Item = (u32, u64)> {
     let (start, end) = (pageblocks.start, pageblocks.end);
     (start / 64..end.div_ceil(64)).map(move |leaf| {
         let from = start.saturating_sub(64 * leaf);
@@ -145,7 +152,7 @@ pub(super) fn spans(pageblocks: core::ops::Range<u32>) -> impl Iterator<Item = (
 mod tests {
     use super::*;
 
-    fn free(pageblocks: &[core::ops::Range<u32>]) -> Gigablock {
+    fn free(pageblocks: &[Range<u32>]) -> Gigablock {
         let mut gigablock = Gigablock::empty();
         for (leaf, mask) in pageblocks.iter().cloned().flat_map(spans) {
             gigablock.leaves[leaf as usize].free |= mask;
@@ -171,8 +178,11 @@ mod tests {
     #[test]
     fn blocks_are_maximal_and_aligned() {
         let gigablock = free(&[3..8, 64..256, 511..512]);
-        let blocks: std::vec::Vec<_> = gigablock.free_blocks().collect();
-        assert_eq!(blocks, [(3, 0), (4, 2), (64, 6), (128, 7), (511, 0)]);
+        let blocks = |some| gigablock.free_blocks(some).collect::<std::vec::Vec<_>>();
+        assert_eq!(blocks(0..PAGEBLOCKS), [(3, 0), (4, 2), (64, 6), (128, 7), (511, 0)]);
+        assert_eq!(blocks(5..130), [(64, 6), (128, 7)], "a block that starts before is counted");
+        assert!(blocks(8..64).is_empty());
+        assert_eq!(blocks(4..5), [(4, 2)], "a block that ends behind is left out");
         assert_eq!(gigablock.level(), 8);
         assert!(gigablock.is_consistent());
     }

@@ -221,14 +221,14 @@ impl<'m> Gigablocks<'m> {
     pub(super) fn free_blocks(&self, some: Range<u32>) -> impl Iterator<Item = (u32, Order)> {
         let places = self.place(some.start)..self.place(some.end);
         let numbers = places.start / PAGEBLOCKS..places.end.div_ceil(PAGEBLOCKS);
-        let gigablocks = (0..).zip(&*self.blocks);
-        let gigablocks = gigablocks.skip(numbers.start as usize).take(numbers.len());
-        gigablocks.flat_map(move |(number, gigablock)| {
-            let places = places.clone();
-            gigablock.free_blocks().filter_map(move |(at, doublings)| {
-                let place = number * PAGEBLOCKS + at;
+        numbers.flat_map(move |number| {
+            let first = number * PAGEBLOCKS;
+            let end = (places.end - first).min(PAGEBLOCKS);
+            let blocks =
+                self.blocks[number as usize].free_blocks(places.start.saturating_sub(first)..end);
+            blocks.filter_map(move |(at, doublings)| {
                 let order = Order::new(PAGEBLOCK_ORDER + doublings)?;
-                places.contains(&place).then(|| (self.index(place), order))
+                Some((self.index(first + at), order))
             })
         })
     }

@@ -101,7 +101,7 @@ impl Levels {
     /// Number of maximal blocks of each order in `map`, which has these levels.
     pub(super) fn count_blocks(&self, map: &[u64; WORDS]) -> [u32; MAP_ORDER as usize + 1] {
         let mut counts = [0; MAP_ORDER as usize + 1];
-        for &word in map.iter().filter(|&&word| word != !0) {
+        for &word in map.iter().filter(|&&word| word != 0 && word != !0) {
             for (order, count) in word::count_blocks(word).into_iter().enumerate() {
                 counts[order] += count;
             }
