@@ -11,7 +11,7 @@ use framewright::{
     Block, Config, CpuToken, FrameRange, Layout, Memory, MigrateType, Pfn, Request, Tuning,
     observe::DrainReason, platform::Cost,
 };
-use framewright_fakes::{FakePlatform, Metadata, ProbeCall, ProbedPlatform, cpu, order};
+use framewright_fakes::{FakePlatform, Metadata, ProbeCall, ProbedPlatform, cpu, leaked, order};
 
 type Costs = Mutex<BTreeMap<Cost, u64>>;
 type Token<'a, 'm> = CpuToken<'a, 'm, ProbedPlatform>;
@@ -135,5 +135,31 @@ fn a_cpu_does_not_drain_what_it_has_allocated_itself() {
             free(&mut token, blocks);
             assert!(drains(memory, 0) > 0, "order {of_order}");
         });
+    }
+}
+
+/// Frames of past work leave the lists when they have too many. Bursts of half of what a CPU may hold then need the zone
+/// no more.
+#[test]
+fn frames_of_past_work_make_way_for_new_work() {
+    for cpus in [1, 2, 3, 4] {
+        for pageblocks in [64, 200, 256] {
+            let map = [FrameRange::new(Pfn::new(0), Pfn::new(512 * pageblocks)).unwrap().into()];
+            let memory = leaked(FakePlatform::default(), &Config::new(&map, cpus));
+            // By default, the lists of all CPUs may have an eighth of the zone.
+            let limit = 512 * pageblocks / 8 / u64::from(cpus);
+            let mut token = memory.cpu(cpu(0)).unwrap();
+            let mut burst = |of_order, blocks| {
+                let request = Request::new(order(of_order), MigrateType::Movable);
+                let held: Vec<_> = (0..blocks).map(|_| token.alloc(request).unwrap()).collect();
+                held.into_iter().for_each(|block| token.free(block).unwrap());
+            };
+            (0..8).for_each(|_| burst(0, limit));
+            (0..64).for_each(|_| burst(3, limit / 2 / 8));
+            let before = memory.stats().zone_lock_acquisitions;
+            (0..64).for_each(|_| burst(3, limit / 2 / 8));
+            let locks = memory.stats().zone_lock_acquisitions - before;
+            assert_eq!(locks, 0, "{cpus} CPUs, {pageblocks} pageblocks");
+        }
     }
 }

@@ -102,6 +102,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             self.set_depot_share(&mut leaving, due.reason);
             let moved = self.enter(|at, lists| {
                 leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
+                let list = if due.is_bounded() { lists.leaving(list) } else { list };
                 at.select_leaving(lists, list, left, &mut leaving)
             });
             let moved = moved.unwrap_or(0);

@@ -33,12 +33,18 @@ pub(crate) struct Lists<'m> {
     pub(super) quarantine: Quarantine<'m>,
     /// Lists that recently ran out of blocks, a bit each.
     ran_out: u32,
+    /// Lists whose blocks went to the store or came from it since frames left because of the limit, a bit each.
+    used: u32,
     /// Spills that still bypass the store.
     bypasses: u8,
     pub(super) burst: Burst,
     /// Frames in the store and in quarantine.
     stored: u64,
     pub(super) sizing: Sizing,
+}
+
+fn bit(list: ListIndex) -> u32 {
+    1 << list.get()
 }
 
 impl<'m> Lists<'m> {
@@ -55,6 +61,7 @@ impl<'m> Lists<'m> {
             (&raw mut (*at).store).write(store);
             (&raw mut (*at).quarantine).write(quarantine);
             (&raw mut (*at).ran_out).write(0);
+            (&raw mut (*at).used).write(0);
             (&raw mut (*at).bypasses).write(0);
             (&raw mut (*at).burst).write(Burst::default());
             (&raw mut (*at).stored).write(0);
@@ -62,7 +69,7 @@ impl<'m> Lists<'m> {
             // A field that is missing above is missing here: the compiler refuses it.
             #[rustfmt::skip]
             let Self {
-                rings: _, store: _, quarantine: _, ran_out: _, bypasses: _, burst: _, stored: _, sizing: _,
+                rings: _, store: _, quarantine: _, ran_out: _, used: _, bypasses: _, burst: _, stored: _, sizing: _,
             } = &*at;
         }
     }
@@ -89,6 +96,7 @@ impl<'m> Lists<'m> {
         let mut len = context.pages.len(list);
         if len == 0 {
             let bundle = self.store.pop(list)?;
+            self.used |= bit(list);
             self.set_stored(context, self.stored - bundle.frame_count());
             probe_stored(context, &self.store, list, bundle);
             probe_unpacked(context, bundle);
@@ -96,6 +104,17 @@ impl<'m> Lists<'m> {
         }
         context.pages.set_len(list, len - 1);
         Some(self.ring(list)[len - 1])
+    }
+
+    /// The list whose blocks are to leave because the CPU holds too many: one with blocks in the store that was not
+    /// used since the last call, or else `freed`. Otherwise frames of past work would stay for ever, while each burst of
+    /// frees sends its own blocks to the zone, and each burst of allocations fetches them again.
+    pub(super) fn leaving(&mut self, freed: ListIndex) -> ListIndex {
+        let used = core::mem::take(&mut self.used) | bit(freed);
+        let is_idle = |list: &ListIndex| {
+            !list.is_emptying() && used & bit(*list) == 0 && self.store.has_any(*list)
+        };
+        ListIndex::all().find(is_idle).unwrap_or(freed)
     }
 
     /// Empties the lists and leaks their frames.
@@ -266,6 +285,7 @@ impl<'m> Lists<'m> {
         let len = context.pages.len(list);
         let count = count.min(len).min(RING);
         let order = list.order();
+        self.used |= bit(list);
         if self.bypasses > 0 && order < Order::PAGEBLOCK {
             self.bypasses -= 1;
             self.leave_ring(context, list, leaving);

@@ -198,6 +198,11 @@ impl<'m> BundleStore<'m> {
         true
     }
 
+    /// Whether the store has blocks of a list.
+    pub(super) fn has_any(&self, list: ListIndex) -> bool {
+        self.occupied.get(list.get()).is_some_and(|slots| slots.first().is_some())
+    }
+
     /// The number of slots that lists of emptying pageblocks occupy.
     pub(super) fn emptying(&self) -> u32 {
         self.emptying
