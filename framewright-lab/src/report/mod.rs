@@ -22,15 +22,15 @@
 //! The output does not depend on the time, the terminal or the environment: the same report gives
 //! the same bytes, and the caller chooses colours.
 
-mod compare;
+pub(crate) mod compare;
 mod csv;
 mod document;
 pub(crate) mod figure;
 mod file;
 mod model;
-mod nested;
+pub(crate) mod nested;
 mod published;
-mod seeds;
+pub(crate) mod seeds;
 mod stats;
 mod table;
 mod unit;
