@@ -9,23 +9,25 @@
 //! | `published` | published figures beside ours, as tables                 |
 //! | `settings`  | settings that differ from their defaults                 |
 //! | `chart`     | series as charts                                         |
+//! | `memory`    | states of memory as maps, with a slider                  |
+//! | `times`     | times as histograms                                      |
 //! | `table`     | a table with header cells                                |
 //!
 //! The same report gives the same bytes.
 
 mod chart;
 mod figures;
+mod memory;
 mod published;
 mod settings;
 mod table;
-#[cfg(test)]
-mod tests;
+mod times;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::{
-    plot::Axis,
-    report::{Report, Tone, Verdict},
+    plot::{Axis, Panel},
+    report::{Measured, MemoryStates, Report, Times, Tone, Verdict},
 };
 use table::{Cell, Table};
 
@@ -41,6 +43,16 @@ pub struct Details {
     pub summary: Vec<(String, String)>,
     /// Labels of runs that are shown without a judgement.
     pub beside: Vec<String>,
+    /// Charts besides those of the series, with their titles.
+    pub charts: Vec<(String, Panel)>,
+    /// Tables besides those of the figures.
+    pub listings: Vec<Listing>,
+    /// Times as histograms.
+    pub times: Vec<Times>,
+    /// States of memory by side.
+    pub memory: Vec<MemoryStates>,
+    /// The picture of memory, as SVG.
+    pub picture: Option<String>,
     /// The result as the terminal shows it, without colours.
     pub text: String,
 }
@@ -51,9 +63,37 @@ impl Default for Details {
             time: Axis::linear("time"),
             summary: Vec::new(),
             beside: Vec::new(),
+            charts: Vec::new(),
+            listings: Vec::new(),
+            times: Vec::new(),
+            memory: Vec::new(),
+            picture: None,
             text: String::new(),
         }
     }
+}
+
+impl Details {
+    /// What `measured` has for a page.
+    #[must_use]
+    pub fn of(measured: &Measured) -> Self {
+        let Measured { times, memory, picture, .. } = measured;
+        let (times, memory, picture) = (times.clone(), memory.clone(), picture.clone());
+        Self { times, memory, picture, ..Self::default() }
+    }
+}
+
+/// A table of texts. Texts that are numbers are sorted as numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Its title.
+    pub title: String,
+    /// What its columns mean; empty if that is clear.
+    pub note: String,
+    /// Titles of its columns.
+    pub header: Vec<String>,
+    /// Its rows.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// A part of the page: its name in links, its title, its content.
@@ -107,7 +147,10 @@ fn sections(report: &Report, details: &Details) -> Vec<Section> {
         section("published", "Published figures", published::render(&report.published)),
         section("figures", "Figures", figures::render(report, &details.beside)),
         section("seeds", "Over seeds", figures::over_seeds(report)),
-        section("series", "Over time", chart::render(report, &details.time)),
+        section("series", "Over time", chart::render(report, &details.time, &details.charts)),
+        section("memory", "Memory", memory::render(&details.memory, details.picture.as_deref())),
+        section("times", "Times", times::render(&details.times)),
+        section("more", "Details", listings(&details.listings)),
         section("orders", "By order", figures::by_order(report)),
         section("cpus", "By CPU", figures::by_cpu(report)),
         section("notes", "Notes", notes(&report.notes)),
@@ -158,6 +201,25 @@ fn checks(verdict: &Verdict) -> Markup {
         table.row([Cell::text(&*check.name), result, Cell::text(&*check.detail)]);
     }
     table.render("")
+}
+
+fn listings(all: &[Listing]) -> Markup {
+    html! {
+        @for it in all.iter().filter(|it| !it.rows.is_empty()) {
+            (listing(it).render(&it.title))
+            @if !it.note.is_empty() { p.note { (it.note) } }
+        }
+    }
+}
+
+fn listing(listing: &Listing) -> Table {
+    let cell = |text: &String| match text.parse::<f64>() {
+        Ok(number) if number.is_finite() => Cell::number(number, &**text),
+        _ => Cell::text(&**text),
+    };
+    let mut table = Table::new(listing.header.iter().map(String::as_str));
+    listing.rows.iter().for_each(|row| table.row(row.iter().map(cell)));
+    table
 }
 
 fn notes(notes: &[String]) -> Markup {

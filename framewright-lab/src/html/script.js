@@ -3,8 +3,9 @@
 // lines of charts, and moves through the states of memory.
 (() => {
   const make = (tag, text) => Object.assign(document.createElement(tag), { textContent: text ?? "" });
+  // The name space is taken from a picture of the page.
   const drawn = (tag, values) => {
-    const element = document.createElementNS(document.documentElement.querySelector("svg")?.namespaceURI ?? null, tag);
+    const element = document.createElementNS(document.querySelector("svg").namespaceURI, tag);
     for (const [name, value] of Object.entries(values)) element.setAttribute(name, value);
     return element;
   };
@@ -115,7 +116,7 @@
     });
     const show = () => {
       const words = [];
-      memory.sides.forEach(({ label, first, group, moments }, side) => {
+      memory.sides.forEach(({ group, moments }, side) => {
         const moment = moments[Math.min(slider.value, moments.length - 1)];
         words.push(moment.time);
         cells[side].forEach((cell, nth) => {
@@ -124,7 +125,7 @@
           for (const rect of [cell.pale, cell.full]) rect.setAttribute("fill", colour);
           cell.full.setAttribute("y", cell.y + cell.size * (1 - share));
           cell.full.setAttribute("height", cell.size * share);
-          cell.title.textContent = `pageblock ${first + nth * group}: ${name}, ${Math.round(share * 100)} % in use`;
+          cell.title.textContent = `pageblock ${nth * group}: ${name}, ${Math.round(share * 100)} % in use`;
         });
       });
       time.value = [...new Set(words)].join("; ");
