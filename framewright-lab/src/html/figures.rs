@@ -59,19 +59,22 @@ pub(super) fn render(report: &Report, beside: &[String]) -> Markup {
         for (nth, (run, metric)) in report.runs.iter().zip(metrics).enumerate() {
             let base = base.and_then(|base| base.metrics.get(name)).filter(|_| is_judged(nth, run));
             let changed = metric.zip(base).and_then(|(metric, base)| change(metric, base));
+            // An empty change keeps the figures of a column below one another.
+            let change = is_judged(nth, run)
+                .then(|| changed.as_ref().map_or_else(String::new, |(change, _)| change.clone()));
             let tone = changed.as_ref().map_or(Tone::Plain, |(_, tone)| *tone);
             if is_judged(nth, run) {
                 let counts = counts.entry(&run.label).or_default();
                 counts[0] += usize::from(tone == Tone::Good);
                 counts[1] += usize::from(tone == Tone::Bad);
             }
-            row.push(cell(metric).judged(changed.map(|(change, _)| change), tone));
+            row.push(cell(metric).judged(change, tone));
         }
         table.row(row);
     }
     html! {
         @for (run, [better, worse]) in counts {
-            p { (run) ": " (better) " figures better than in the first column and " (worse) " worse, by 1 % or more" }
+            p { (run) " against the first column: " (better) " better, " (worse) " worse, by 1 % or more" }
         }
         @if report.runs.len() > 1 && !table.is_empty() { p.note { (HEADER_NOTE) } }
         (table.render(""))

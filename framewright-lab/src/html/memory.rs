@@ -1,6 +1,5 @@
 //! States of memory: a map of pageblocks for each side, moved by one slider, and the use of pageblocks over time.
 
-use indexmap::IndexMap;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
@@ -79,20 +78,26 @@ fn data(sides: &[&MemoryStates]) -> String {
     json!({ "uses": uses, "sides": sides }).to_string().replace('<', "\\u003c")
 }
 
-/// The number of pageblocks of each use, state by state.
+/// The order of lines in which a use has the same colour in a chart as in the maps.
+const LINES: [char; 6] = ['m', 'u', 'h', 'a', 'r', 'o'];
+
+/// The number of pageblocks of each use, state by state. A line without points keeps the colour of a use that no
+/// pageblock has.
 fn uses(side: &MemoryStates) -> Markup {
-    let mut lines: IndexMap<char, Line> = IndexMap::new();
-    for of in used(&[side]) {
-        let count = |cells: &str| (cells.matches(of.letter).count() * side.group) as f64;
+    let used = used(&[side]);
+    let line = |letter: char| {
+        let Some(of) = used.iter().find(|of| of.letter == letter) else {
+            return Line { label: String::new(), points: Vec::new() };
+        };
+        let count = |cells: &str| (cells.matches(letter).count() * side.group) as f64;
         let moments = (1..).zip(&side.moments);
         let points = moments.map(|(nth, moment)| Point(f64::from(nth), count(&moment.cells)));
-        let line = Line { label: of.name.to_owned(), points: points.collect() };
-        lines.insert(of.letter, line);
-    }
+        Line { label: of.name.to_owned(), points: points.collect() }
+    };
     let panel = Panel {
         x: Axis::whole("state, in the order of time"),
         y: Axis::linear("pageblocks"),
-        lines: lines.into_values().collect(),
+        lines: LINES.into_iter().map(line).collect(),
     };
     figure(&side.label, &panel.drawn(), &panel)
 }

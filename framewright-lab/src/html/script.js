@@ -54,6 +54,7 @@
       const switches = make("div");
       switches.className = "switches";
       chart.lines.forEach((line, nth) => {
+        if (line.points.length === 0) return;
         const label = make("label");
         const box = Object.assign(make("input"), { type: "checkbox", checked: true });
         const colour = make("i");

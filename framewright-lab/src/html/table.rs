@@ -87,7 +87,7 @@ impl Cell {
         let (mark, words) = self.mark();
         html! {
             @if let Some(share) = self.bar {
-                i style=(format!("width:{:.1}%", share * 100.0)) {}
+                @if share > 0.0 { i style=(format!("width:{:.1}%", share * 100.0)) {} }
             } @else {
                 (self.text)
                 @if let Some(gain) = &self.gain {

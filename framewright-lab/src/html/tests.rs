@@ -39,7 +39,7 @@ fn a_page_has_its_sections_and_marks_differences() {
     assert!(page.contains("failed: 1 of 1 checks do not hold"));
     assert!(page.contains("&lt;b&gt;&amp;&quot;"));
     assert!(page.contains("7 <span class=\"gain\">30.00%"), "{page}");
-    assert!(page.contains("vs: 1 figures better"), "{page}");
+    assert!(page.contains("vs against the first column: 1 better, 0 worse"), "{page}");
     assert_eq!(page.matches("<g class=\"line\">").count(), 2);
 }
 
@@ -49,12 +49,17 @@ fn memory_has_a_map_and_cannot_end_its_script() {
         label: label.into(),
         columns: 2,
         group: 1,
-        uses: vec![CellUse { letter: 'm', name: "movable", colour: "#0072b2" }],
-        moments: vec![MemoryState { time: "now".into(), cells: "m5m9m0".into() }],
+        uses: vec![
+            CellUse { letter: 'm', name: "movable", colour: "#0072b2" },
+            CellUse { letter: 'r', name: "reclaimable", colour: "#e69f00" },
+        ],
+        moments: vec![MemoryState { time: "now".into(), cells: "m5m9r0".into() }],
     };
     let details = Details { memory: vec![memory("</script>")], ..Details::default() };
     let page = page(&report(), &details);
-    assert!(page.contains("\\u003c/script>") && page.contains("m5m9m0"));
+    assert!(page.contains("\\u003c/script>") && page.contains("m5m9r0"));
     assert_eq!(page.matches("</script>").count(), 2);
+    let line = r##"{"label":"reclaimable","colour":"#e69f00","points":["##.replace('"', "&quot;");
+    assert!(page.contains(&line), "the colour of a chart is not that of the map");
     assert!(page.contains("viewBox=\"0 0 480 480\""), "{page}");
 }

@@ -12,7 +12,7 @@ pub(super) fn render(times: &[Times]) -> Markup {
 
 fn table(times: &Times) -> Table {
     let header =
-        times.sides.iter().flat_map(|(label, _)| [label.clone(), format!("{label}: times")]);
+        times.sides.iter().flat_map(|(label, _)| [label.clone(), format!("{label}: number")]);
     let mut table = Table::new(["shorter than".to_owned()].into_iter().chain(header));
     let all = || times.sides.iter().flat_map(|(_, nanos)| nanos.iter().copied().map(slot));
     let (Some(least), Some(most)) = (all().min(), all().max()) else { return table };

@@ -23,6 +23,10 @@ const HEAD_HEIGHT: u32 = 64;
 const LEFT: i32 = 76;
 const TOP: i32 = 40;
 const BOTTOM: i32 = 52;
+/// Size of a panel in parts, on a page that has two beside one another.
+const PART: (u32, u32) = (640, 320);
+/// Maximum width of its labels. The page has the labels in full elsewhere.
+const PART_RIGHT: i32 = 190;
 /// Width of the labels at the ends of lines: as much as they need, within limits.
 const RIGHT: RangeInclusive<i32> = 60..=360;
 /// Approximate width of a character of a label.
@@ -170,7 +174,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, right: i32) -> Done {
 /// A panel in parts: its axes, and each line with its label.
 pub(super) fn parts(panel: &Panel) -> Drawn {
     let frame = Frame::of(panel);
-    let right = space_for_labels(panel.lines.iter());
+    let right = space_for_labels(panel.lines.iter()).min(PART_RIGHT);
     let axes = part(|area| draw_mesh(area, &mut chart(area, &frame, right)?, &frame, panel));
     let lines = panel.lines.iter().enumerate().map(|(index, line)| {
         let mut points = Vec::new();
@@ -185,13 +189,13 @@ pub(super) fn parts(panel: &Panel) -> Drawn {
         let colour = format!("#{red:02x}{green:02x}{blue:02x}");
         DrawnLine { label: line.label.clone(), colour, svg, points }
     });
-    Drawn { width: WIDTH, height: PANEL_HEIGHT, axes, lines: lines.collect() }
+    Drawn { width: PART.0, height: PART.1, axes, lines: lines.collect() }
 }
 
 /// The elements that `draw` draws, without the root element of an SVG.
 fn part(draw: impl FnOnce(&Area<'_>) -> Done) -> String {
     let mut svg = String::new();
-    let area = SVGBackend::with_string(&mut svg, (WIDTH, PANEL_HEIGHT)).into_drawing_area();
+    let area = SVGBackend::with_string(&mut svg, PART).into_drawing_area();
     // Writing to a string does not fail.
     let drawn = draw(&area).and_then(|()| Ok(area.present()?));
     debug_assert!(drawn.is_ok(), "{drawn:?}");
@@ -280,7 +284,7 @@ fn draw_labels(
         })
         .collect();
     let heights: Vec<i32> = drawn.iter().map(|(_, _, (_, y))| *y).collect();
-    let heights = spread(&heights, TOP, PANEL_HEIGHT as i32 - BOTTOM);
+    let heights = spread(&heights, TOP, area.dim_in_pixel().1 as i32 - BOTTOM);
     // All labels are right of the longest line, even if a line ends earlier.
     let x = drawn.iter().map(|(_, _, (x, _))| *x).max().unwrap_or(0) + 12;
     let labels = drawn.into_iter().zip(heights).filter(|((index, ..), _)| wanted(*index));
