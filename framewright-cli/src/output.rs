@@ -1,6 +1,7 @@
 //! Output of results: text to standard output, the report to its file.
 
 use anstream::{AutoStream, ColorChoice};
+use framewright_lab::html::{Details, page};
 use framewright_lab::report::{
     Report, Style, Verdict, check_destination, csv, replaces, write_json, write_text,
 };
@@ -55,8 +56,8 @@ pub(crate) fn check_outputs(
     (option, picture): (&str, Option<&Path>),
     inputs: &[&Path],
 ) -> Result<(), Failure> {
-    let [json, csv] = files.all();
-    check(&[json, csv, (option, picture)], inputs)
+    let [json, csv, html] = files.all();
+    check(&[json, csv, html, (option, picture)], inputs)
 }
 
 fn check(outputs: &[(&str, Option<&Path>)], inputs: &[&Path]) -> Result<(), Failure> {
@@ -91,13 +92,18 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().ok().or_else(future).unwrap_or_else(|| path.to_owned())
 }
 
-/// Writes the report to its files.
-pub(crate) fn save_report(files: &ReportArgs, report: &Report) -> Result<(), Failure> {
+/// Writes the report to its files. A page also shows `details`.
+pub(crate) fn save_report(
+    files: &ReportArgs,
+    report: &Report,
+    details: &Details,
+) -> Result<(), Failure> {
     if let Some(path) = &files.json {
         let _uninterrupted = replaces(path).then(hold);
         write_json(path, report).map_err(Failure::bad_input)?;
     }
-    save_text(files.csv.as_deref(), || csv(report))
+    save_text(files.csv.as_deref(), || csv(report))?;
+    save_text(files.html.as_deref(), || page(report, details))
 }
 
 /// Writes a picture or another text to `path`, if there is one.

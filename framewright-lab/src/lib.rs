@@ -10,7 +10,7 @@
 //! [`paging`] contains workloads with more pages than memory has frames, [`host_paging`] runs one
 //! of them on threads over real memory, and [`high_alloc`] requests huge pages on a machine under
 //! load. [`reproduce`] compares published results with the library. [`report`] is the form of every
-//! result, and [`plot`] draws it.
+//! result, [`plot`] draws it, and [`html`] shows it as a page.
 //!
 //! The feature `host` (on by default) adds what needs Linux: [`record`], [`qemu`], [`micro`],
 //! [`fragmentation`], [`large_memory`], [`measure`], [`validate`], [`host_paging`], and the workloads on threads.
@@ -29,6 +29,7 @@ pub mod fragmentation;
 pub mod high_alloc;
 #[cfg(feature = "host")]
 pub mod host_paging;
+pub mod html;
 pub mod inspect;
 mod invariants;
 #[cfg(feature = "host")]

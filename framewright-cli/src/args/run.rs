@@ -20,12 +20,19 @@ pub(crate) struct ReportArgs {
     /// Write the figures to this file, as CSV: a row for each value of each figure, with its seed, side and unit
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
+    /// Write the result to this file as a page for a browser: tables, charts, the verdict, and the differences of sides
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 impl ReportArgs {
     /// The options with the files that they name.
-    pub(crate) fn all(&self) -> [(&'static str, Option<&Path>); 2] {
-        [("--json", self.json.as_deref()), ("--csv", self.csv.as_deref())]
+    pub(crate) fn all(&self) -> [(&'static str, Option<&Path>); 3] {
+        [
+            ("--json", self.json.as_deref()),
+            ("--csv", self.csv.as_deref()),
+            ("--html", self.html.as_deref()),
+        ]
     }
 }
 

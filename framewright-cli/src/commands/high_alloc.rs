@@ -6,12 +6,13 @@ use clap::Args as ArgGroup;
 use framewright::frame::PAGEBLOCK_FRAMES;
 use framewright_lab::{
     high_alloc::{Environment, Flags, HighAlloc, HostHighAlloc},
+    html::Details,
     replay::State,
     report::decimal,
 };
 use framewright_sim::machine::Spec;
 
-use super::{finish, machines::note_inherited, only_simulated, qemu, report};
+use super::{finish, finish_with, machines::note_inherited, only_simulated, qemu, report};
 use crate::args::{
     machine::{Host, Machine},
     run::RunArgs,
@@ -157,11 +158,12 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
         from: from.map(State::open).transpose().map_err(Failure::bad_input)?,
         environment: Environment::default(),
         quick: args.run.quick,
-        watched: picture.is_some(),
+        watched: picture.is_some() || args.run.files.html.is_some(),
     };
     refuse(&work)?;
     let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());
     let mut measured = progress::during("high-alloc", |tell| work.run(&sides, &seeds, tell))?;
+    let details = Details::of(&measured);
     let drawn = measured.picture.take();
     let seed = Some(args.run.first_seed());
     let report = report("high-alloc", spec.name().to_owned(), seed, measured);
@@ -174,7 +176,8 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let state = work.from.as_ref().map(|state| ("state", initial_state(state, work.frames)));
     let head = [("machine", machine), flags_line(work.flags)].into_iter();
     let head = head.chain(turns(&work)).chain(state).chain([model, note]);
-    finish(&report, &args.run.files, &(print::head(head) + &print::body(&report, output::style())))
+    let text = print::head(head) + &print::body(&report, output::style());
+    finish_with(&report, details, &args.run.files, &text)
 }
 
 fn refuse_too_small(frames: u64) -> Result<(), Failure> {

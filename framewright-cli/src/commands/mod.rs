@@ -18,6 +18,8 @@ pub(crate) mod reproduce;
 pub(crate) mod validate;
 pub(crate) mod workload;
 
+use anstream::adapter::strip_str;
+use framewright_lab::html::Details;
 use framewright_lab::report::{Measured, Report, Verdict};
 use std::env;
 
@@ -48,13 +50,24 @@ pub(crate) fn report(
 
 /// Writes the report to its files and prints `text`. Returns whether all checks passed.
 pub(crate) fn finish(report: &Report, files: &ReportArgs, text: &str) -> Result<Outcome, Failure> {
-    output::save_report(files, report)?;
+    finish_with(report, Details::default(), files, text)
+}
+
+/// As [`finish`], with more for the page of `--html`.
+pub(crate) fn finish_with(
+    report: &Report,
+    details: Details,
+    files: &ReportArgs,
+    text: &str,
+) -> Result<Outcome, Failure> {
+    let details = Details { text: strip_str(text).to_string(), ..details };
+    output::save_report(files, report, &details)?;
     output::print(text)?;
     Ok(output::outcome(&report.verdict))
 }
 
 /// The options that name output files.
-const OUTPUTS: [&str; 6] = ["--json", "--csv", "--picture", "--svg", "--output", "-o"];
+const OUTPUTS: [&str; 7] = ["--json", "--csv", "--html", "--picture", "--svg", "--output", "-o"];
 
 /// The command as a user types it, without the output files: their names do not change the report.
 fn command(args: impl Iterator<Item = String>) -> Vec<String> {
@@ -124,9 +137,10 @@ mod tests {
 
     #[test]
     fn the_file_of_the_report_is_not_part_of_the_command() {
-        for line in
-            ["replay x --json y --set a=b", "replay x --json=y --set a=b --csv z --picture=p"]
-        {
+        for line in [
+            "replay x --json y --set a=b",
+            "replay x --json=y --set a=b --csv z --html=h --picture=p",
+        ] {
             let command = command(line.split(' ').map(str::to_owned));
             assert_eq!(command.join(" "), "framewright replay x --set a=b");
         }

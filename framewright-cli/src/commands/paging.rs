@@ -6,7 +6,9 @@ use std::{path::PathBuf, str::FromStr};
 use clap::Args as ArgGroup;
 use framewright_lab::{
     host_paging::HostPaging,
+    html::Details,
     paging::{self, Paging, Work},
+    plot::Axis,
     workloads::{
         cdn::Cdn,
         mmap_read::{MmapRead, Readers},
@@ -15,7 +17,7 @@ use framewright_lab::{
 use framewright_sim::machine::Spec;
 
 use super::{
-    finish, machines::note_inherited, only_on_qemu, only_simulated, qemu, report,
+    finish, finish_with, machines::note_inherited, only_on_qemu, only_simulated, qemu, report,
     workload::about_memory,
 };
 use crate::args::{
@@ -237,7 +239,12 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     if matches!(paging.work, Work::Cdn(_)) {
         text = text + "\n" + &print::series(&report, style);
     }
-    finish(&report, &args.run.files, &text)
+    let time = match paging.work {
+        Work::MmapRead(_) => Axis::whole("24ths of the files"),
+        Work::Cdn(_) => Axis::whole("hours (24 hours read 2,500 times the memory)"),
+    };
+    let details = Details { time, ..Details::default() };
+    finish_with(&report, details, &args.run.files, &text)
 }
 
 /// Reads files on threads of this process: real memory, real files, real interrupts.

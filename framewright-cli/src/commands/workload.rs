@@ -7,6 +7,8 @@ use std::{path::PathBuf, str::FromStr};
 use clap::{Args as ArgGroup, ValueEnum};
 use framewright_lab::{
     Error,
+    html::Details,
+    plot::Axis,
     report::{Report, Run, Style, Table, decimal},
     simulated::{
         Column, ListSizes, MODEL_NOTE, Plan, Simulation,
@@ -22,7 +24,9 @@ use framewright_lab::{
 };
 use framewright_sim::machine::Spec;
 
-use super::{finish, machines::note_inherited, only_on_qemu, only_simulated, qemu, report};
+use super::{
+    finish, finish_with, machines::note_inherited, only_on_qemu, only_simulated, qemu, report,
+};
 use crate::args::{
     machine::Machine,
     run::RunArgs,
@@ -321,7 +325,9 @@ fn scaled(work: &Workload, cpus: &[u16], args: &WorkloadArgs) -> Result<Outcome,
     let report = report.over_seeds(args.run.seeds);
     let draw = || scaling::plot(&report.runs, work.name(), &report.command.join(" ")).svg();
     output::save_text(args.picture.as_deref(), draw)?;
-    finish(&report, &args.run.files, &show_scaled(&report, &scaling, output::style()))
+    let details = Details { time: Axis::doubling("CPUs"), ..Details::default() };
+    let text = show_scaled(&report, &scaling, output::style());
+    finish_with(&report, details, &args.run.files, &text)
 }
 
 /// The library with each side's settings, then the classic design with the settings that it has.

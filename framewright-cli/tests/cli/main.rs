@@ -4,6 +4,7 @@ mod bad_input;
 mod completions;
 mod help;
 mod high_alloc;
+mod html;
 mod hunt;
 mod inspect;
 mod machines;

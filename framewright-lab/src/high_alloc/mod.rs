@@ -78,7 +78,7 @@ use framewright_sim::machine::Spec;
 use crate::{
     Error,
     replay::State,
-    report::{Check, Measured, Run, each_run},
+    report::{Check, Measured, Run, Times, each_run},
     workloads::Side,
 };
 pub use environment::Environment;
@@ -206,13 +206,25 @@ impl HighAlloc {
         let runs = sides.iter().enumerate().map(|(turn, side)| figures::run_of(side, &of(turn)));
         let achievable = outcomes.iter().flat_map(|outcome| &outcome.phases);
         let least = achievable.map(|phase| phase.achievable_pct()).fold(100.0, f64::min);
-        let picture = self.watched.then(|| {
-            let first = sides.iter().enumerate();
-            let seen = first.map(|(turn, side)| (label(side), of(turn).swap_remove(0).seen));
-            picture::draw(&self.title(seeds.first()), &seen.collect::<Vec<_>>())
+        let seen = |(turn, side): (usize, &Side)| (label(side), of(turn).swap_remove(0).seen);
+        let seen: Vec<_> = match self.watched {
+            true => sides.iter().enumerate().map(seen).collect(),
+            false => Vec::new(),
+        };
+        let picture = self.watched.then(|| picture::draw(&self.title(seeds.first()), &seen));
+        let times = Phase::ALL.iter().enumerate().map(|(phase, _)| {
+            let latencies = |turn: usize| {
+                of(turn).into_iter().flat_map(|it| it.phases[phase].latencies.clone()).collect()
+            };
+            let sides = sides.iter().enumerate();
+            let sides = sides.map(|(turn, side)| (label(side), latencies(turn)));
+            let title = format!("time of a request for a huge page, pass {}", phase + 1);
+            Times { title, sides: sides.collect() }
         });
         Ok(Measured {
             picture,
+            times: times.collect(),
+            memory: seen.iter().map(|(label, seen)| picture::states(label, seen)).collect(),
             runs: runs.collect(),
             checks: vec![
                 Check::invariants(format!(

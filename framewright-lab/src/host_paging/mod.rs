@@ -108,7 +108,7 @@ impl HostPaging {
         let wrong = memories.iter_mut().find_map(|memory| memory.close().err());
         let found = memories.iter().map(side::Open::wrong_words).sum();
         let checks = checks(found, wrong);
-        let measured = Measured { runs, checks, notes, picture: None };
+        let measured = Measured { runs, checks, notes, ..Measured::default() };
         Ok(HostPagingResult { measured, rounds: intervals })
     }
 

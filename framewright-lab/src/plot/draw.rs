@@ -12,7 +12,7 @@ use plotters::{
 use std::ops::{Range, RangeInclusive};
 
 use super::{
-    Line, Panel, Plot, Scale,
+    Drawn, DrawnLine, Line, Panel, Plot, Scale,
     axis::{Figures, Span, label_of},
 };
 
@@ -23,6 +23,10 @@ const HEAD_HEIGHT: u32 = 64;
 const LEFT: i32 = 76;
 const TOP: i32 = 40;
 const BOTTOM: i32 = 52;
+/// Size of a panel in parts, on a page that has two beside one another.
+const PART: (u32, u32) = (640, 320);
+/// Maximum width of its labels. The page has the labels in full elsewhere.
+const PART_RIGHT: i32 = 190;
 /// Width of the labels at the ends of lines: as much as they need, within limits.
 const RIGHT: RangeInclusive<i32> = 60..=360;
 /// Approximate width of a character of a label.
@@ -51,7 +55,7 @@ const ONE_POINT: &str = "one point for each line: there is nothing to connect";
 
 type Area<'s> = DrawingArea<SVGBackend<'s>, Shift>;
 type Chart<'a, 's> = ChartContext<'a, SVGBackend<'s>, Cartesian2d<Ticked, Ticked>>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+type Done = Result<(), Box<dyn std::error::Error>>;
 
 /// The picture as SVG.
 pub(super) fn draw(plot: &Plot) -> String {
@@ -63,14 +67,14 @@ pub(super) fn draw(plot: &Plot) -> String {
     svg
 }
 
-fn draw_on(backend: SVGBackend<'_>, plot: &Plot) -> Drawn {
+fn draw_on(backend: SVGBackend<'_>, plot: &Plot) -> Done {
     let area = backend.into_drawing_area();
     area.fill(&WHITE)?;
     let (head, body) = area.split_vertically(HEAD_HEIGHT);
     let title = font(20.0).style(FontStyle::Bold).into_text_style(&head).color(&TEXT);
     head.draw_text(&plot.title, &title, (16, 14))?;
     head.draw_text(&plot.subtitle, &text(&head, 13.0, FAINT), (16, 42))?;
-    let right = space_for_labels(plot);
+    let right = space_for_labels(plot.panels.iter().flat_map(|panel| &panel.lines));
     for (area, panel) in body.split_evenly((plot.panels.len(), 1)).iter().zip(&plot.panels) {
         draw_panel(area, panel, right)?;
     }
@@ -135,36 +139,72 @@ fn shown(line: &Line, panel: &Panel) -> impl Iterator<Item = (f64, f64)> {
     points.filter(move |(x, y)| across.position(*x).is_some() && upwards.position(*y).is_some())
 }
 
-/// The width of the labels of all panels: one for all, so that their axes are aligned.
-fn space_for_labels(plot: &Plot) -> i32 {
-    let lines = plot.panels.iter().flat_map(|panel| &panel.lines);
+/// The width of the labels of these lines: one for all panels of a plot, so that their axes are aligned.
+fn space_for_labels<'l>(lines: impl Iterator<Item = &'l Line>) -> i32 {
     let longest = lines.map(|line| line.label.chars().count()).max().unwrap_or(0);
     let space = (longest as f64 * CHARACTER) as i32 + 26;
     space.clamp(*RIGHT.start(), *RIGHT.end())
 }
 
-fn draw_panel(area: &Area<'_>, panel: &Panel, right: i32) -> Drawn {
-    let frame = Frame::of(panel);
-    let mut chart = ChartBuilder::on(area)
+/// The chart of a panel, without its content.
+fn chart<'a, 's>(
+    area: &'a Area<'s>,
+    frame: &Frame,
+    right: i32,
+) -> Result<Chart<'a, 's>, Box<dyn std::error::Error>> {
+    let chart = ChartBuilder::on(area)
         .margin_top(TOP)
         .margin_right(right)
         .set_label_area_size(LabelAreaPosition::Left, LEFT)
         .set_label_area_size(LabelAreaPosition::Bottom, BOTTOM)
         .build_cartesian_2d(Ticked::new(&frame.x), Ticked::new(&frame.y))?;
-    draw_mesh(area, &mut chart, &frame, panel)?;
-    for (index, line) in panel.lines.iter().enumerate() {
-        let points: Vec<_> = shown(line, panel).map(|point| frame.position(point)).collect();
-        draw_line(&mut chart, index, panel.lines.len() - 1 - index, &points)?;
-    }
-    if panel.lines.iter().any(|line| !line.points.is_empty())
-        && panel.lines.iter().all(|line| line.points.len() <= 1)
-    {
-        area.draw_text(ONE_POINT, &text(area, 13.0, FAINT), (LEFT + 10, TOP + 4))?;
-    }
-    draw_labels(area, &chart, &frame, panel)
+    Ok(chart)
 }
 
-fn draw_mesh(area: &Area<'_>, chart: &mut Chart<'_, '_>, frame: &Frame, panel: &Panel) -> Drawn {
+fn draw_panel(area: &Area<'_>, panel: &Panel, right: i32) -> Done {
+    let frame = Frame::of(panel);
+    let mut chart = chart(area, &frame, right)?;
+    draw_mesh(area, &mut chart, &frame, panel)?;
+    for index in 0..panel.lines.len() {
+        draw_line(&mut chart, index, &frame, panel)?;
+    }
+    draw_labels(area, &chart, &frame, panel, |_| true)
+}
+
+/// A panel in parts: its axes, and each line with its label.
+pub(super) fn parts(panel: &Panel) -> Drawn {
+    let frame = Frame::of(panel);
+    let right = space_for_labels(panel.lines.iter()).min(PART_RIGHT);
+    let axes = part(|area| draw_mesh(area, &mut chart(area, &frame, right)?, &frame, panel));
+    let lines = panel.lines.iter().enumerate().map(|(index, line)| {
+        let mut points = Vec::new();
+        let svg = part(|area| {
+            let mut chart = chart(area, &frame, right)?;
+            draw_line(&mut chart, index, &frame, panel)?;
+            let place = |at| chart.backend_coord(&frame.position(at));
+            points.extend(shown(line, panel).map(|at| (place(at), at)));
+            draw_labels(area, &chart, &frame, panel, |which| which == index)
+        });
+        let RGBColor(red, green, blue) = COLOURS[index % COLOURS.len()];
+        let colour = format!("#{red:02x}{green:02x}{blue:02x}");
+        DrawnLine { label: line.label.clone(), colour, svg, points }
+    });
+    Drawn { width: PART.0, height: PART.1, axes, lines: lines.collect() }
+}
+
+/// The elements that `draw` draws, without the root element of an SVG.
+fn part(draw: impl FnOnce(&Area<'_>) -> Done) -> String {
+    let mut svg = String::new();
+    let area = SVGBackend::with_string(&mut svg, PART).into_drawing_area();
+    // Writing to a string does not fail.
+    let drawn = draw(&area).and_then(|()| Ok(area.present()?));
+    debug_assert!(drawn.is_ok(), "{drawn:?}");
+    drop(area);
+    let inner = svg.split_once('>').map_or("", |(_, inner)| inner);
+    inner.trim_end().trim_end_matches("</svg>").trim().to_owned()
+}
+
+fn draw_mesh(area: &Area<'_>, chart: &mut Chart<'_, '_>, frame: &Frame, panel: &Panel) -> Done {
     let (x, y) = (written(&frame.x, panel.x.scale), written(&frame.y, panel.y.scale));
     chart
         .configure_mesh()
@@ -180,6 +220,11 @@ fn draw_mesh(area: &Area<'_>, chart: &mut Chart<'_, '_>, frame: &Frame, panel: &
         .draw()?;
     // The label is above its axis, because vertical text is hard to read.
     area.draw_text(&panel.y.label, &text(area, 14.0, TEXT), (16, 10))?;
+    if panel.lines.iter().any(|line| !line.points.is_empty())
+        && panel.lines.iter().all(|line| line.points.len() <= 1)
+    {
+        area.draw_text(ONE_POINT, &text(area, 13.0, FAINT), (LEFT + 10, TOP + 4))?;
+    }
     Ok(())
 }
 
@@ -193,34 +238,41 @@ fn written(span: &Span, scale: Scale) -> impl Fn(&f64) -> String {
     }
 }
 
-/// Draws line number `index`. The `above` lines after it are drawn over it. The more there are, the
-/// wider the line is, so that it stays visible.
-fn draw_line(
-    chart: &mut Chart<'_, '_>,
-    index: usize,
-    above: usize,
-    points: &[(f64, f64)],
-) -> Drawn {
+/// The maximum number of points of a line that are marked: with more, marks would hide the line.
+const MARKED: usize = 60;
+
+/// Draws line number `index`. The lines after it are drawn over it. The more there are, the wider the line is, so that
+/// it stays visible.
+fn draw_line(chart: &mut Chart<'_, '_>, index: usize, frame: &Frame, panel: &Panel) -> Done {
+    let points: Vec<_> =
+        shown(&panel.lines[index], panel).map(|point| frame.position(point)).collect();
     let colour = COLOURS[index % COLOURS.len()];
-    let above = above.min(WIDER) as i32;
+    let above = (panel.lines.len() - 1 - index).min(WIDER) as i32;
     let stroke = colour.stroke_width(2 + 2 * above as u32);
     chart.draw_series(LineSeries::new(points.iter().copied(), stroke))?;
     let (filled, size) = (colour.filled(), 4 + above);
-    let points = points.iter().copied().step_by(points.len().div_ceil(MARKS_MAX).max(1));
+    let marked = points.iter().copied().step_by(points.len().div_ceil(MARKED).max(1));
     match index % 4 {
-        0 => chart.draw_series(points.map(|point| Circle::new(point, size, filled)))?,
-        1 => chart.draw_series(points.map(|point| {
+        0 => chart.draw_series(marked.map(|point| Circle::new(point, size, filled)))?,
+        1 => chart.draw_series(marked.map(|point| {
             EmptyElement::at(point) + Rectangle::new([(-size, -size), (size, size)], filled)
         }))?,
-        2 => chart.draw_series(points.map(|point| TriangleMarker::new(point, size + 2, filled)))?,
+        2 => chart.draw_series(marked.map(|point| TriangleMarker::new(point, size + 2, filled)))?,
         _ => chart
-            .draw_series(points.map(|point| Cross::new(point, size, colour.stroke_width(2))))?,
+            .draw_series(marked.map(|point| Cross::new(point, size, colour.stroke_width(2))))?,
     };
     Ok(())
 }
 
-/// The label of each line, at the height of its last point.
-fn draw_labels(area: &Area<'_>, chart: &Chart<'_, '_>, frame: &Frame, panel: &Panel) -> Drawn {
+/// The labels of those lines that `wanted` chooses by number. The label of a line is at the height of its last point,
+/// unless labels would overlap.
+fn draw_labels(
+    area: &Area<'_>,
+    chart: &Chart<'_, '_>,
+    frame: &Frame,
+    panel: &Panel,
+    wanted: impl Fn(usize) -> bool,
+) -> Done {
     let (base_x, base_y) = area.get_base_pixel();
     let drawn: Vec<(usize, &Line, (i32, i32))> = panel
         .lines
@@ -232,10 +284,11 @@ fn draw_labels(area: &Area<'_>, chart: &Chart<'_, '_>, frame: &Frame, panel: &Pa
         })
         .collect();
     let heights: Vec<i32> = drawn.iter().map(|(_, _, (_, y))| *y).collect();
-    let heights = spread(&heights, TOP, PANEL_HEIGHT as i32 - BOTTOM);
+    let heights = spread(&heights, TOP, area.dim_in_pixel().1 as i32 - BOTTOM);
     // All labels are right of the longest line, even if a line ends earlier.
     let x = drawn.iter().map(|(_, _, (x, _))| *x).max().unwrap_or(0) + 12;
-    for ((index, line, _), y) in drawn.into_iter().zip(heights) {
+    let labels = drawn.into_iter().zip(heights).filter(|((index, ..), _)| wanted(*index));
+    for ((index, line, _), y) in labels {
         let style = text(area, 14.0, COLOURS[index % COLOURS.len()]);
         area.draw_text(&line.label, &style.pos(Pos::new(HPos::Left, VPos::Center)), (x, y))?;
     }
@@ -250,9 +303,6 @@ fn font(size: f64) -> FontDesc<'static> {
 fn text(area: &Area<'_>, size: f64, colour: RGBColor) -> TextStyle<'static> {
     TextStyle { color: colour.to_backend_color(), ..font(size).into_text_style(area) }
 }
-
-/// Maximum number of marks of a line. More would cover the line and each other.
-const MARKS_MAX: usize = 50;
 
 /// Minimum distance of labels in pixels.
 pub(super) const APART: i32 = 17;

@@ -64,6 +64,32 @@ pub enum Scale {
     Decades,
 }
 
+/// A panel as SVG, in parts that a page can show and hide.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drawn {
+    /// Its width in pixels.
+    pub width: u32,
+    /// Its height in pixels.
+    pub height: u32,
+    /// The elements of its axes.
+    pub axes: String,
+    /// Its lines, in the order in which they are drawn.
+    pub lines: Vec<DrawnLine>,
+}
+
+/// A line as SVG.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrawnLine {
+    /// Its label.
+    pub label: String,
+    /// Its colour, as in CSS.
+    pub colour: String,
+    /// The elements of the line and its label.
+    pub svg: String,
+    /// Its points: the place in pixels, and the values.
+    pub points: Vec<((i32, i32), (f64, f64))>,
+}
+
 /// A line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
@@ -103,6 +129,11 @@ impl Panel {
             Some(Line { label: label(run, runs), points })
         };
         Self { x, y, lines: runs.iter().filter_map(line).collect() }
+    }
+
+    /// The panel as SVG, in parts.
+    pub fn drawn(&self) -> Drawn {
+        draw::parts(self)
     }
 
     /// This panel with every `x` multiplied by `factor`, to change its unit.

@@ -56,7 +56,20 @@ fn a_long_line_has_few_marks() {
         lines: vec![line("framewright", &points)],
     };
     let plot = Plot { title: "many".into(), subtitle: String::new(), panels: vec![panel] };
-    assert_eq!(plot.svg().matches("<circle").count(), 50);
+    assert_eq!(plot.svg().matches("<circle").count(), 59);
+}
+
+#[test]
+fn a_panel_in_parts_has_each_line_with_its_label_and_values_in_a_part_of_its_own() {
+    let panel = &scaling().panels[1];
+    let drawn = panel.drawn();
+    assert!(drawn.axes.contains("CPUs") && !drawn.axes.contains("list-buddy"));
+    for (part, line) in drawn.lines.iter().zip(&panel.lines) {
+        assert_eq!((&part.label, part.points.len()), (&line.label, line.points.len()));
+        assert!(part.svg.contains("<polyline") && !part.svg.contains("svg"), "{}", part.svg);
+        assert!(part.points.iter().all(|((x, y), _)| (0..640).contains(x) && (0..320).contains(y)));
+    }
+    assert!(drawn.lines[0].svg.contains(">\nframewright\n<"), "{}", drawn.lines[0].svg);
 }
 
 #[test]

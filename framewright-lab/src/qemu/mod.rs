@@ -113,7 +113,7 @@ pub fn run(
             Err(error) => notes.push(Skipped::because(&error).to_string()),
         }
     }
-    Ok(Measured { runs, notes, checks, picture: None })
+    Ok(Measured { runs, notes, checks, ..Measured::default() })
 }
 
 /// The list with a failed check, or else the first.

@@ -36,6 +36,12 @@ pub(super) trait Allocator {
     /// after every [`place`](Self::place).
     fn fill(&mut self, cpu: u16, zone: &ZonePlan, blocks: Vec<Self::Block>);
 
+    /// Pageblocks claimed and blocks stolen on `cpu` so far; `None` if they are not counted by CPU.
+    fn fallbacks(&self, cpu: u16) -> Option<[u64; 2]> {
+        let _ = cpu;
+        None
+    }
+
     /// The state of memory.
     fn state(&self) -> MemoryState;
 }

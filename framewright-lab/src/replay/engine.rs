@@ -11,7 +11,7 @@ use super::lock_waits::LockWaits;
 use super::machine::{highest, request};
 use super::map::PageblockMap;
 use super::plan::{Plan, ZonePlan};
-use super::report::{Logical, Sample};
+use super::report::{Fallback, Logical, Sample};
 use super::stand_ins::StandIns;
 use super::survey::{Recording, Survey, pageblock};
 use crate::Error;
@@ -33,6 +33,7 @@ pub(super) struct Engine<'s, A: Allocator> {
     pub(super) logical: Logical,
     pub(super) kernel: Vec<KernelCounter>,
     pub(super) samples: Vec<Sample>,
+    pub(super) fallbacks: Vec<Fallback>,
     pub(super) waits: LockWaits,
     /// Reused for every event, to avoid allocations.
     freed: Freed<A::Block>,
@@ -56,6 +57,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
             plan,
             logical: Logical::default(),
             samples: Vec::new(),
+            fallbacks: Vec::new(),
             waits: LockWaits::default(),
             freed: Freed::default(),
         }
@@ -109,8 +111,17 @@ impl<'s, A: Allocator> Engine<'s, A> {
             Event::Alloc { pfn, order, migratetype, gfp } => {
                 self.logical.allocs += 1;
                 let highest = self.highest(pfn, gfp);
+                let before = self.machine.fallbacks(record.cpu);
                 for (pfn, order) in parts(pfn, order) {
                     self.alloc(record.cpu, pfn, request(order, migratetype, gfp).zone(highest));
+                }
+                let after = self.machine.fallbacks(record.cpu);
+                if let (Some([claims, steals]), Some(after)) = (before, after) {
+                    let asked = (order, migratetype);
+                    let claimed = (claims..after[0]).map(|_| true);
+                    for claimed in claimed.chain((steals..after[1]).map(|_| false)) {
+                        self.fallback(record, false, asked, None, claimed);
+                    }
                 }
             }
             Event::Free { pfn, order } => {
@@ -122,10 +133,37 @@ impl<'s, A: Allocator> Engine<'s, A> {
                 self.logical.unmatched_frees +=
                     u64::from(self.logical.unmatched_frames > unmatched);
             }
+            Event::ExtFrag(event) => {
+                let asked = (event.alloc_order, event.alloc_migratetype);
+                let found = (event.fallback_order, event.fallback_migratetype);
+                self.fallback(record, true, asked, Some(found), event.change_ownership);
+            }
             // Events of the kernel's lists and zones are counted, not replayed: the library manages
             // its own.
             _ => {}
         }
+    }
+
+    /// Adds a request that was served from a pageblock of another type.
+    fn fallback(
+        &mut self,
+        record: &Record,
+        by_kernel: bool,
+        (order, migratetype): (u8, u8),
+        found: Option<(u8, u8)>,
+        claimed: bool,
+    ) {
+        let seconds = record.nanos.saturating_sub(self.survey.first_nanos) as f64 / 1e9;
+        let cpu = record.cpu;
+        self.fallbacks.push(Fallback {
+            seconds,
+            cpu,
+            by_kernel,
+            order,
+            migratetype,
+            found,
+            claimed,
+        });
     }
 
     /// The highest zone for a recorded allocation: the highest that the caller could use or, if the

@@ -115,5 +115,6 @@ fn report(
         zones,
         ends_early: after.is_some() && survey.ends_early(),
         samples: engine.samples,
+        fallbacks: engine.fallbacks,
     }
 }

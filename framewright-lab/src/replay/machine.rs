@@ -115,6 +115,11 @@ impl<'m> Allocator for Machine<'_, 'm> {
         lists::fill(self, cpu, zone, blocks);
     }
 
+    fn fallbacks(&self, cpu: u16) -> Option<[u64; 2]> {
+        let stats = self.memory.cpu_stats(CpuId::new(cpu)).ok()?;
+        Some([stats.claims, stats.steals])
+    }
+
     fn state(&self) -> MemoryState {
         self.memory.platform().uncounted(|| {
             let mut free = FreeMemory::default();

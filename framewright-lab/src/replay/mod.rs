@@ -73,8 +73,8 @@ pub(crate) use lock_waits::LockWaits;
 pub use machine::OwnLock;
 pub(crate) use plan::uncapped;
 pub use report::{
-    Activity, Balance, CpuReport, HeldReport, ListBuddyReport, Logical, MachineReport, OverTime,
-    ReplayReport, Sample, ZoneReport,
+    Activity, Balance, CpuReport, Fallback, HeldReport, ListBuddyReport, Logical, MachineReport,
+    OverTime, ReplayReport, Sample, ZoneReport,
 };
 pub use requests::Requests;
 pub(crate) use state::Pageblock;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use super::allocator::MemoryState;
-use super::kernel::{FreeMemory, FreeReport, KernelActivity};
+use super::kernel::{Blocks, FreeMemory, FreeReport, KernelActivity};
 use super::lock_waits::KernelLock;
 use super::machine::OwnLock;
 
@@ -43,6 +43,27 @@ pub struct ReplayReport {
     pub ends_early: bool,
     /// The replay's memory over time.
     pub samples: Vec<Sample>,
+    /// Requests that were served from a pageblock of another type, in the order of time.
+    pub fallbacks: Vec<Fallback>,
+}
+
+/// A request that was served from a pageblock of another type.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Fallback {
+    /// Seconds of recorded time since the first event.
+    pub seconds: f64,
+    /// The CPU.
+    pub cpu: u16,
+    /// Whether the recorded kernel served the request; otherwise the library.
+    pub by_kernel: bool,
+    /// Order of the request.
+    pub order: u8,
+    /// Its migratetype, in the kernel's numbering.
+    pub migratetype: u8,
+    /// Order and type of the block found, if known.
+    pub found: Option<(u8, u8)>,
+    /// Whether the pageblock changed its type; otherwise it has pages of two types.
+    pub claimed: bool,
 }
 
 /// The result of a replay on `list-buddy`, the classic design of kernels. Counts exclude the setup
@@ -282,6 +303,8 @@ pub struct Sample {
     /// they refuse a request, both allocators move these frames to the zones, so more blocks than
     /// this may be allocated.
     pub order9_allocatable: u64,
+    /// Free blocks of all zones by order.
+    pub free_blocks: Blocks,
 }
 
 impl Sample {
@@ -296,6 +319,7 @@ impl Sample {
             unusable_pageblock: state.free.unusable_index(Order::PAGEBLOCK),
             unusable_order_3: state.free.unusable_index(order_3),
             order9_allocatable: state.free.order9_allocatable(),
+            free_blocks: state.free.blocks,
         }
     }
 }

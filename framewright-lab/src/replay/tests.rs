@@ -292,6 +292,11 @@ fn the_shipped_recording_balances_and_repeats() {
     // A third of its frees end earlier allocations.
     assert!(report.logical.stand_in_frees * 3 > report.logical.frees);
     assert_eq!(report.kernel_total.extfrag_claims, 20);
+    let fallbacks = |by_kernel| report.fallbacks.iter().filter(move |it| it.by_kernel == by_kernel);
+    assert_eq!(fallbacks(true).count(), 20);
+    assert_eq!(fallbacks(false).count() as u64, report.total.claims + report.total.steals);
+    let last = report.samples.last().unwrap();
+    assert_eq!(last.free_blocks, report.free.end.blocks);
     assert!(report.samples.len() as u64 > 200 && report.samples.last().unwrap().seconds > 8.0);
     assert!(parts.is_sorted() && parts.last() == Some(&1.0));
     assert_eq!(report, replay(&recording, Some(&snapshot), &tuning), "not deterministic");

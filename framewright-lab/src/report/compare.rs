@@ -87,7 +87,7 @@ impl<'r> Comparison<'r> {
 }
 
 /// The name of a figure in tables. The unit of times is in the cells, because it is scaled there.
-pub(super) fn label<'n>(name: &'n str, metric: &Metric) -> &'n str {
+pub(crate) fn label<'n>(name: &'n str, metric: &Metric) -> &'n str {
     const SUFFIXES: [&str; 3] = ["_ns", "_ms", "_s"];
     let stripped = SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix));
     stripped.filter(|_| nanos(metric).is_some()).unwrap_or(name)
@@ -109,7 +109,8 @@ pub fn gain_percent(new: f64, base: f64, better: Better) -> Option<f64> {
     })
 }
 
-pub(super) fn value(metric: &Metric) -> String {
+/// The median of a figure as text, with its unit.
+pub(crate) fn value(metric: &Metric) -> String {
     if let Some(nanos) = nanos(metric) {
         return scaled_nanos(nanos);
     }
@@ -147,18 +148,24 @@ fn decimals(metric: &Metric) -> usize {
 
 fn judged(metric: &Metric, base: &Metric) -> (String, Tone) {
     let value = value(metric);
-    let Some(better) = metric.better else {
-        return (format!("{value} {:10}", ""), Tone::Plain);
-    };
-    match gain_percent(metric.median, base.median, better) {
+    match change(metric, base) {
+        Some((change, tone)) => (format!("{value} ({change:>8})"), tone),
+        None => (format!("{value} {:10}", ""), Tone::Plain),
+    }
+}
+
+/// The gain of `metric` over `base` as text, and whether it is good. `None` if neither direction is better.
+pub(crate) fn change(metric: &Metric, base: &Metric) -> Option<(String, Tone)> {
+    let better = metric.better?;
+    Some(match gain_percent(metric.median, base.median, better) {
         Some(gain) if gain == 0.0 || !is_shown_as_zero(base) => {
-            (format!("{value} ({:>8})", gain_text(metric, base, gain)), tone(gain))
+            (gain_text(metric, base, gain), tone(gain))
         }
         gain => (
-            format!("{value} ({:>8})", difference(metric, base)),
+            difference(metric, base),
             gain.map_or_else(|| tone_of_difference(metric, base, better), tone),
         ),
-    }
+    })
 }
 
 /// The difference of `metric` and `base`, with a sign: a gain over zero is no number. Differences of percentages are

@@ -10,6 +10,7 @@
 //! | `nested`      | names of figures as paths in JSON                         |
 //! | `document`    | the JSON document: schema and version of a report         |
 //! | `csv`         | a report as CSV, a row per value                          |
+//! | `details`     | single times and states of memory, for pages              |
 //! | `stats`       | confidence intervals and p-values                         |
 //! | `seeds`       | their table                                               |
 //! | `unit`        | units, and the better direction                           |
@@ -22,21 +23,23 @@
 //! The output does not depend on the time, the terminal or the environment: the same report gives
 //! the same bytes, and the caller chooses colours.
 
-mod compare;
+pub(crate) mod compare;
 mod csv;
+mod details;
 mod document;
 pub(crate) mod figure;
 mod file;
 mod model;
-mod nested;
+pub(crate) mod nested;
 mod published;
-mod seeds;
+pub(crate) mod seeds;
 mod stats;
 mod table;
 mod unit;
 
 pub use compare::{Comparison, HEADER_NOTE, gain_percent};
 pub use csv::csv;
+pub use details::{CellUse, MemoryState, MemoryStates, Times};
 pub use document::{SCHEMA, VERSION};
 pub use file::{ReportError, check_destination, open_rows, replaces, write_json, write_text};
 pub use model::{Check, Interval, Measured, Metric, Point, Report, Run, Verdict, cpu_metric};

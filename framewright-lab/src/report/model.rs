@@ -3,7 +3,7 @@
 use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{Better, Row, Unit, nested, stats};
+use super::{Better, MemoryStates, Row, Times, Unit, nested, stats};
 
 /// The result of one command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,6 +62,10 @@ pub struct Measured {
     pub notes: Vec<String>,
     /// A picture of memory as SVG, if it was watched.
     pub picture: Option<String>,
+    /// Times whose distribution is of interest.
+    pub times: Vec<Times>,
+    /// States of memory by side, if it was watched.
+    pub memory: Vec<MemoryStates>,
 }
 
 /// One point of a series: time (in the unit of the workload's clock), and value.

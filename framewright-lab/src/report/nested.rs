@@ -65,7 +65,7 @@ fn flatten<T>(prefix: &str, groups: IndexMap<String, Tree<T>>, figures: &mut Ind
 }
 
 /// The parts of a name: the CPU, or the node and its zone, then the rest, which an order divides.
-fn parts(name: &str) -> Vec<&str> {
+pub(crate) fn parts(name: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = name;
     if let Some((first, after)) = name.split_once('_') {
@@ -95,7 +95,7 @@ fn around_order(name: &str) -> Vec<&str> {
 }
 
 /// Whether `part` is `prefix` and a number.
-fn is_numbered(part: &str, prefix: &str) -> bool {
+pub(crate) fn is_numbered(part: &str, prefix: &str) -> bool {
     let number = part.strip_prefix(prefix).unwrap_or_default();
     !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
 }

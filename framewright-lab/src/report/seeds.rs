@@ -15,11 +15,18 @@ pub const SEEDS_NOTE: &str = "(mean ± half of its 95 % confidence interval, by 
 /// A row for each figure of several seeds: the mean of each run with its interval, and the p-value of each run but the
 /// first. `None` if no figure has several seeds.
 pub fn intervals(runs: &[Run], style: Style) -> Option<Table> {
-    let labels: Vec<&str> = runs.iter().map(|run| run.label.as_str()).collect();
-    let tested: Vec<String> = labels.iter().skip(1).map(|label| format!("p {label}")).collect();
-    let header = [""].into_iter().chain(labels).chain(tested.iter().map(String::as_str));
-    let mut table = Table::new(header, style);
-    let mut rows = 0;
+    let (header, rows) = interval_rows(runs);
+    let mut table = Table::new(header.iter().map(String::as_str), style);
+    rows.iter().for_each(|row| table.plain_row(row.iter().cloned()));
+    (!rows.is_empty()).then_some(table)
+}
+
+/// The header and the rows of the table of intervals.
+pub(crate) fn interval_rows(runs: &[Run]) -> (Vec<String>, Vec<Vec<String>>) {
+    let labels = || runs.iter().map(|run| run.label.clone());
+    let tested = labels().skip(1).map(|label| format!("p {label}"));
+    let header = [String::new()].into_iter().chain(labels()).chain(tested).collect();
+    let mut rows = Vec::new();
     for name in metric_names(runs) {
         let metrics: Vec<_> = runs.iter().map(|run| run.metrics.get(name)).collect();
         if !metrics.iter().flatten().any(|metric| metric.interval.is_some()) {
@@ -30,10 +37,9 @@ pub fn intervals(runs: &[Run], style: Style) -> Option<Table> {
         let p_values = metrics.iter().skip(1);
         let p_values = p_values
             .map(|metric| metric.and_then(|it| it.p_value).map_or_else(String::new, p_value));
-        table.plain_row([shown.to_owned()].into_iter().chain(means).chain(p_values));
-        rows += 1;
+        rows.push([shown.to_owned()].into_iter().chain(means).chain(p_values).collect());
     }
-    (rows > 0).then_some(table)
+    (header, rows)
 }
 
 fn mean(metric: &Metric) -> String {

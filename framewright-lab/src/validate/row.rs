@@ -135,7 +135,7 @@ impl Validated {
             ],
             checks: self.rows.iter().filter_map(Row::check).collect(),
             notes: self.notes.iter().cloned().chain(unjudged).collect(),
-            picture: None,
+            ..Measured::default()
         }
     }
 

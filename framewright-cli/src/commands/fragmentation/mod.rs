@@ -11,10 +11,12 @@ use framewright_lab::{
         Allocator, Churn, Column, FragmentationResult, FreeBy, Mix, Replace, SERIES, SHARES,
         Section, Setup, SimulatedCpus, TIMED_ONE_IN, Types,
     },
+    html::Details,
+    plot::Axis,
     report::{Comparison, HEADER_NOTE, Measured, Point, Report, Run, Style, Table, decimal},
 };
 
-use super::{finish, machines::note_inherited, only_simulated, report};
+use super::{finish_with, machines::note_inherited, only_simulated, report};
 use crate::args::machine::Machine;
 use crate::failure::{Failure, Outcome};
 use crate::print::{self, bold, paragraph, several};
@@ -184,7 +186,8 @@ impl Shown {
             text.push_str(&more(section, style));
         }
         text.push_str(&print::checks(&report, style));
-        finish(&report, &args.run.files, &text)
+        let details = Details { time: Axis::linear(self.x), ..Details::default() };
+        finish_with(&report, details, &args.run.files, &text)
     }
 
     fn head(&self, setup: &Setup, report: &Report, style: Style) -> String {

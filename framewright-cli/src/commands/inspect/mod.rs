@@ -8,6 +8,7 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 
 use clap::Args as ArgGroup;
 use framewright_lab::{
+    html::Details,
     inspect::{CSV_HEADER, Figure, Look, Source, counters, figures},
     report::{Measured, Metric, Point, Report, Run},
 };
@@ -71,6 +72,13 @@ pub(crate) struct InspectArgs {
     json: Option<PathBuf>,
 }
 
+impl InspectArgs {
+    /// The files of a report.
+    fn files(&self, csv: Option<PathBuf>) -> ReportArgs {
+        ReportArgs { json: self.json.clone(), csv, html: None }
+    }
+}
+
 /// The time between two looks, or of all looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Interval(Duration);
@@ -111,7 +119,7 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Outcome, Failure> {
 /// Refuses, before any work, what cannot be done.
 fn check(args: &InspectArgs) -> Result<(), Failure> {
     let inputs: Vec<_> = args.from.as_deref().into_iter().collect();
-    output::check_report(&ReportArgs { json: args.json.clone(), csv: args.csv.clone() }, &inputs)?;
+    output::check_report(&args.files(args.csv.clone()), &inputs)?;
     if args.json.is_some() && args.watch.is_some() && args.time.is_none() {
         let why =
             "--json is written at the end: say with --for how long to --watch, as in --for 1m";
@@ -169,7 +177,7 @@ fn save(
     let measured = Measured { runs, ..Measured::default() };
     let report = Report { notes, ..report("inspect", name(source), None, measured) };
     // The rows of --csv have times, and are already written.
-    output::save_report(&ReportArgs { json: args.json.clone(), csv: None }, &report)
+    output::save_report(&args.files(None), &report, &Details::default())
 }
 
 /// Adds a figure to the run of its zone, or of the machine.

@@ -1,5 +1,6 @@
 //! `framewright replay`: replays a recording of a real kernel.
 
+mod page;
 mod requests;
 mod runs;
 mod text;
@@ -18,7 +19,7 @@ use framewright_lab::trace::{Snapshot, snapshot};
 
 use clap::{Args as ArgGroup, ValueEnum};
 
-use super::{finish, report};
+use super::{finish_with, report};
 use crate::args::run::{ReportArgs, Settings};
 use crate::args::values;
 use crate::failure::{Failure, Outcome};
@@ -133,7 +134,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     output::save_text(picture, || plot(&report).svg())?;
     let beside = beside.map(|(_, replay)| replay);
     let text = text::show(&report, &replays, beside, &survey.requests, output::style());
-    finish(&report, &args.files, &text)
+    finish_with(&report, page::details(&sides, &replays), &args.files, &text)
 }
 
 /// The blocks of order 9 over time, with a line for each run that has them.

@@ -22,6 +22,13 @@ struct Compared {
 
 /// The verdict in three lines; long lines are wrapped.
 pub(super) fn show(replay: &ReplayReport, style: Style) -> String {
+    let line = |(about, words): &(&str, String)| paragraph(&format!("{about:10} {words}"));
+    let lines: String = lines(replay).iter().map(line).collect();
+    format!("{}, against the recorded kernel\n{lines}", bold("verdict", style))
+}
+
+/// The lines of the verdict, each with its subject.
+pub(super) fn lines(replay: &ReplayReport) -> [(&'static str, String); 3] {
     let all = compared(replay);
     let side = |is_on_it: fn(&Compared) -> bool| {
         let words: Vec<String> =
@@ -32,13 +39,11 @@ pub(super) fn show(replay: &ReplayReport, style: Style) -> String {
             words.join("; ")
         }
     };
-    let lines = [
-        format!("replayed   {}", replayed(replay)),
-        format!("better     {}", side(Compared::is_better)),
-        format!("worse      {}", side(Compared::is_worse)),
-    ];
-    let lines: String = lines.iter().map(|line| paragraph(line)).collect();
-    format!("{}, against the recorded kernel\n{lines}", bold("verdict", style))
+    [
+        ("replayed", replayed(replay)),
+        ("better", side(Compared::is_better)),
+        ("worse", side(Compared::is_worse)),
+    ]
 }
 
 fn replayed(replay: &ReplayReport) -> String {

@@ -21,7 +21,7 @@ const TITLES: f64 = 42.0;
 const SIZE: f64 = 13.0;
 const PASSES: [u8; 3] = [1, 2, 3];
 
-const NAMES: [(Use, &str); 5] = [
+pub(super) const NAMES: [(Use, &str); 5] = [
     (Use::Of(MigrateType::Movable), "movable"),
     (Use::Of(MigrateType::Reclaimable), "reclaimable"),
     (Use::Of(MigrateType::Unmovable), "unmovable"),

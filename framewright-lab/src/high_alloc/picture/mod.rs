@@ -3,6 +3,7 @@
 //! of the picture is limited, a cell represents several neighbouring pageblocks in large memory.
 
 mod draw;
+mod states;
 
 use framewright::{MigrateType, Pfn, frame::PAGEBLOCK_FRAMES, tuning::CompactMethod};
 use std::fmt::Write;
@@ -11,6 +12,7 @@ use super::{frames::Holds, kernel::Kernel, world::World};
 use draw::{Paint, Point, colour, dot, frame, text, text_before, text_centred};
 
 pub(super) use draw::draw;
+pub(super) use states::states;
 
 /// The use of a pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -53,7 +53,7 @@ pub(super) fn run(
         runs: sides.iter().zip(&windows).map(run).collect(),
         checks: memories::checks(&stopped, &memories),
         notes: memories::notes(&memories),
-        picture: None,
+        ..Measured::default()
     })
 }
 

@@ -1,0 +1,45 @@
+//! What a page shows besides figures: single times, and states of memory.
+
+/// Times of one kind, for histograms beside one another.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Times {
+    /// What took these times.
+    pub title: String,
+    /// Nanoseconds, by side.
+    pub sides: Vec<(String, Vec<u64>)>,
+}
+
+/// States of the memory of one side, in the order of time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryStates {
+    /// The side.
+    pub label: String,
+    /// Cells in a row of the map.
+    pub columns: usize,
+    /// Pageblocks in a cell.
+    pub group: usize,
+    /// The uses that cells have.
+    pub uses: Vec<CellUse>,
+    /// The states.
+    pub moments: Vec<MemoryState>,
+}
+
+/// A use of a pageblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellUse {
+    /// Its letter in [`MemoryState::cells`].
+    pub letter: char,
+    /// Its name.
+    pub name: &'static str,
+    /// Its colour, as in CSS.
+    pub colour: &'static str,
+}
+
+/// The memory at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryState {
+    /// The moment in words.
+    pub time: String,
+    /// For each cell a letter, its use, and a digit, its share in use in ninths.
+    pub cells: String,
+}
