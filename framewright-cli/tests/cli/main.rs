@@ -14,6 +14,7 @@ mod record;
 mod replay;
 mod run;
 mod simulated;
+mod sweep;
 mod tuning;
 mod validate;
 

@@ -109,7 +109,8 @@ pub fn gain_percent(new: f64, base: f64, better: Better) -> Option<f64> {
     })
 }
 
-pub(super) fn value(metric: &Metric) -> String {
+/// The value of a figure with its unit.
+pub(crate) fn value(metric: &Metric) -> String {
     if let Some(nanos) = nanos(metric) {
         return scaled_nanos(nanos);
     }
