@@ -8,7 +8,8 @@
 //! | module    | job                                                             |
 //! |-----------|-----------------------------------------------------------------|
 //! | `read`    | TOML to values with their places in the file                    |
-//! | `plan`    | the combinations, and the identity of a run                     |
+//! | `plan`    | the combinations                                                |
+//! | `entry`   | a run: its command and its identity                             |
 //! | `choose`  | samples and shards of a plan                                    |
 //! | `parts`   | a file for each finished run                                    |
 //! | `drive`   | workers, the import of tables, the table at the end             |
@@ -22,6 +23,7 @@
 mod choose;
 mod compare;
 mod drive;
+mod entry;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod parts;
@@ -34,7 +36,8 @@ mod tests;
 pub use choose::{Selection, Shard};
 pub use compare::{Compared, compare};
 pub use drive::{Done, Sweep};
+pub use entry::Entry;
 pub use parts::Figure;
-pub use plan::{Catalog, Entry, Machine, Plan};
+pub use plan::{Catalog, Machine, Plan};
 pub use read::PlanError;
 pub use table::Format;

@@ -2,7 +2,10 @@
 
 use std::{collections::HashSet, fs, path::Path};
 
-use super::read::{Axis, Draft, PlanError, Source};
+use super::{
+    entry::Entry,
+    read::{Axis, Draft, Item, PlanError, Source},
+};
 
 /// The greatest size of a plan in bytes.
 const MOST_BYTES: u64 = 16 << 20;
@@ -70,9 +73,9 @@ struct Block {
 
 /// A value of an option or setting.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Value {
-    text: String,
-    is_switch: bool,
+pub(super) struct Value {
+    pub(super) text: String,
+    pub(super) is_switch: bool,
 }
 
 /// An option or setting in which runs of the plan differ: a column of the table.
@@ -81,16 +84,6 @@ pub(super) struct Column {
     pub(super) name: String,
     /// Whether all values are whole numbers.
     pub(super) is_whole: bool,
-}
-
-/// One run of a plan.
-#[derive(Clone, Debug)]
-pub struct Entry<'p> {
-    workload: &'p str,
-    machine: &'p Machine,
-    options: Vec<(&'p str, &'p Value)>,
-    settings: Vec<(&'p str, &'p Value)>,
-    seed: u64,
 }
 
 impl Plan {
@@ -179,12 +172,12 @@ impl Block {
         }
         let workloads: Vec<String> = draft.workloads.iter().map(|it| it.text.clone()).collect();
         let machines = machines(draft, source, catalog)?;
-        let options = |item: &super::read::Item, key: &str| {
+        let options = |item: &Item, key: &str| {
             let value = (!item.is_switch).then_some(item.text.as_str());
             workloads.iter().try_for_each(|workload| catalog.option(workload, key, value))
         };
-        let settings = |item: &super::read::Item, key: &str| catalog.setting(key, &item.text);
-        let seed = |item: &super::read::Item| {
+        let settings = |item: &Item, key: &str| catalog.setting(key, &item.text);
+        let seed = |item: &Item| {
             let reason = || "a seed is a whole number, 0 or more".to_owned();
             item.text.parse().map_err(|_| source.error_at(item, "seeds", reason()))
         };
@@ -259,7 +252,7 @@ fn machines(
     Ok(all)
 }
 
-type Check<'c> = dyn Fn(&super::read::Item, &str) -> Result<(), String> + 'c;
+type Check<'c> = dyn Fn(&Item, &str) -> Result<(), String> + 'c;
 
 /// The values of a section, checked.
 fn axes(
@@ -269,7 +262,7 @@ fn axes(
     check: &Check<'_>,
 ) -> Result<Vec<(String, Vec<Value>)>, PlanError> {
     let axis = |axis: &Axis| {
-        let value = |item: &super::read::Item| {
+        let value = |item: &Item| {
             let key = format!("{section}.{}", axis.key);
             check(item, &axis.key).map_err(|reason| source.error_at(item, &key, reason))?;
             Ok(Value { text: item.text.clone(), is_switch: item.is_switch })
@@ -306,96 +299,5 @@ fn columns(blocks: &[Block]) -> Vec<Column> {
 impl Value {
     fn is_whole(&self) -> bool {
         self.text.parse::<i64>().is_ok_and(|number| number.to_string() == self.text)
-    }
-}
-
-impl<'p> Entry<'p> {
-    /// The workload.
-    #[must_use]
-    pub fn workload(&self) -> &'p str {
-        self.workload
-    }
-
-    /// The name of the machine.
-    #[must_use]
-    pub fn machine(&self) -> &'p str {
-        &self.machine.name
-    }
-
-    /// The seed.
-    #[must_use]
-    pub fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    /// The arguments of the workload's command: `--machine`, the options, `--set`, `--seed`.
-    #[must_use]
-    pub fn args(&self) -> Vec<String> {
-        let mut args = vec![format!("--machine={}", self.machine.arg)];
-        args.extend(self.variable_args());
-        args
-    }
-
-    fn variable_args(&self) -> impl Iterator<Item = String> {
-        let option = |(key, value): &(&str, &Value)| match (value.is_switch, value.text.as_str()) {
-            (false, text) => Some(format!("--{key}={text}")),
-            (true, "true") => Some(format!("--{key}")),
-            (true, _) => None,
-        };
-        let setting = |(key, value): &(&str, &Value)| format!("--set={key}={}", value.text);
-        let seed = format!("--seed={}", self.seed);
-        let options = self.options.iter().filter_map(option);
-        options.chain(self.settings.iter().map(setting)).chain([seed])
-    }
-
-    /// The command that repeats the run.
-    #[must_use]
-    pub fn command(&self) -> String {
-        format!("framewright run {} {}", self.workload, self.args().join(" "))
-    }
-
-    /// The identity of the run: a hash of the version of the program, the workload, the machine, the options, the
-    /// settings and the seed. It does not depend on the rest of the plan.
-    #[must_use]
-    pub fn id(&self) -> u64 {
-        let fixed = [env!("CARGO_PKG_VERSION"), self.workload, &self.machine.name];
-        let mut hash = Hash::default();
-        fixed.into_iter().for_each(|part| hash.add(part));
-        hash.add(&self.machine.description);
-        self.variable_args().for_each(|arg| hash.add(&arg));
-        hash.finish()
-    }
-
-    /// The values in the columns of the table.
-    pub(super) fn cells(&self, columns: &[Column]) -> Vec<Option<&'p str>> {
-        let all = || self.options.iter().chain(&self.settings);
-        let value = |name: &str| all().find(|(key, _)| *key == name).map(|it| it.1.text.as_str());
-        columns.iter().map(|column| value(&column.name)).collect()
-    }
-}
-
-/// FNV-1a with 64 bits, with the finaliser of splitmix64, which distributes the identities evenly: samples and shards
-/// are chosen by them.
-struct Hash(u64);
-
-impl Default for Hash {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hash {
-    /// Adds a part and its end.
-    fn add(&mut self, part: &str) {
-        for byte in part.bytes().chain([0xff]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(self) -> u64 {
-        let mut hash = self.0;
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        hash ^ (hash >> 31)
     }
 }

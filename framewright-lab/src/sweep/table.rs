@@ -11,8 +11,9 @@ use std::{
 use csv::{StringRecord, Writer};
 
 use super::{
+    entry::Entry,
     parts::{Figure, Outcome},
-    plan::{Column, Entry},
+    plan::Column,
 };
 use crate::Error;
 
