@@ -180,7 +180,10 @@ fn a_run_that_fails_is_named_and_the_rest_is_kept() {
 fn a_bad_plan_ends_before_anything_runs() {
     let head = "workloads = \"kbuild\"\nmachines = \"uniform:2\"\n";
     for (text, hints) in [
-        ("workloads = \"kbuilt\"\n", &[":1: workloads = kbuilt", "the nearest is 'kbuild'"][..]),
+        (
+            "workloads = \"kbuilt\"\nmachines = \"uniform:2\"\n",
+            &[":1: workloads = kbuilt", "the nearest is 'kbuild'"][..],
+        ),
         (
             "workloads = \"kbuild\"\nmachines = \"host:2\"\n",
             &[":2: machines = host:2: a sweep runs on simulated"],
