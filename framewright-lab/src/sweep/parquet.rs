@@ -7,7 +7,7 @@ use std::{fs::File, io, path::Path, sync::Arc};
 
 use csv::StringRecord;
 use parquet::{
-    basic::{ConvertedType, Encoding, LogicalType, Repetition, Type as Physical},
+    basic::{Encoding, LogicalType, Repetition, Type as Physical},
     data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type},
     errors::ParquetError,
     file::{
@@ -106,7 +106,7 @@ impl Sink for Table {
                     all.extend(text.map(ByteArray::from));
                 }
                 Values::Whole(numbers, levels) => {
-                    let number = texts.next().flatten().and_then(|text| text.parse().ok());
+                    let number: Option<i64> = texts.next().flatten().and_then(|it| it.parse().ok());
                     levels.push(i16::from(number.is_some()));
                     numbers.extend(number);
                 }
