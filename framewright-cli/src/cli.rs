@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::args::machine::simulated_machine;
 use crate::commands::{
-    completions, fragmentation, high_alloc, hunt, inspect, large_memory, machines, micro, paging,
-    prices, qemu, record, replay, reproduce, validate, workload,
+    compare, completions, fragmentation, high_alloc, hunt, inspect, large_memory, machines, micro,
+    paging, prices, qemu, record, replay, reproduce, sweep, validate, workload,
 };
 use crate::failure::{Failure, Outcome};
 
@@ -32,6 +32,8 @@ Examples:
       Two CPUs allocate, touch and free 128 MiB each, repeatedly.
   framewright reproduce bulk-free
       Repeats a published measurement on simulated servers, and judges the agreement.
+  framewright sweep examples/sweep.toml -o lists.csv
+      Runs all combinations of machines, settings and seeds of a plan, and writes one table.
   framewright hunt
       Searches for schedules that trigger seeded bugs, and checks the code without bugs.
   framewright tuning pcp
@@ -62,6 +64,12 @@ pub(crate) enum Command {
     /// Repeat published measurements on simulated machines and judge the agreement
     #[command(after_help = reproduce::EXAMPLES)]
     Reproduce(reproduce::ReproduceArgs),
+    /// Run a workload with all combinations of machines, settings and seeds, and write one table
+    #[command(after_help = sweep::EXAMPLES)]
+    Sweep(sweep::SweepArgs),
+    /// Compare a figure of a sweep by the values of one setting
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::CompareArgs),
     /// Hunt concurrency bugs on simulated CPUs, schedule by schedule
     #[command(after_help = hunt::EXAMPLES)]
     Hunt(hunt::HuntArgs),
@@ -170,6 +178,8 @@ impl Command {
             Self::Record(args) => record::record(args),
             Self::Inspect(args) => inspect::inspect(args),
             Self::Reproduce(args) => reproduce::reproduce(args),
+            Self::Sweep(args) => sweep::sweep(args),
+            Self::Compare(args) => compare::compare(args),
             Self::Hunt(args) => hunt::hunt(args),
             Self::Tuning(args) => machines::tuning(args),
             Self::Machines(args) => machines::machines(args),

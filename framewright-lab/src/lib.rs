@@ -10,7 +10,8 @@
 //! [`paging`] contains workloads with more pages than memory has frames, [`host_paging`] runs one
 //! of them on threads over real memory, and [`high_alloc`] requests huge pages on a machine under
 //! load. [`reproduce`] compares published results with the library. [`report`] is the form of every
-//! result, [`plot`] draws it, and [`html`] shows it as a page.
+//! result, [`plot`] draws it, and [`html`] shows it as a page. [`sweep`] runs all combinations of machines, settings and
+//! seeds, and writes one table.
 //!
 //! The feature `host` (on by default) adds what needs Linux: [`record`], [`qemu`], [`micro`],
 //! [`fragmentation`], [`large_memory`], [`measure`], [`validate`], [`host_paging`], and the workloads on threads.
@@ -50,6 +51,7 @@ pub mod reproduce;
 #[cfg(feature = "host")]
 mod setting;
 pub mod simulated;
+pub mod sweep;
 pub mod trace;
 #[cfg(feature = "host")]
 pub mod validate;

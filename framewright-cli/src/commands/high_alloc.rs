@@ -151,16 +151,7 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<&Path> = args.machine.file().into_iter().chain(from).collect();
     output::check_outputs(&args.run.files, ("--picture", picture), &inputs)?;
     note_inherited(&args.machine);
-    let work = HighAlloc {
-        flags: args.flags,
-        spec: Spec::clone(spec),
-        frames: args.memory.map_or(HighAlloc::DEFAULT_FRAMES, |memory| memory.frames()),
-        from: from.map(State::open).transpose().map_err(Failure::bad_input)?,
-        environment: Environment::default(),
-        quick: args.run.quick,
-        watched: picture.is_some() || args.run.files.html.is_some(),
-    };
-    refuse(&work)?;
+    let work = requests(spec, args)?;
     let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());
     let mut measured = progress::during("high-alloc", |tell| work.run(&sides, &seeds, tell))?;
     let details = Details::of(&measured);
@@ -178,6 +169,22 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let head = head.chain(turns(&work)).chain(state).chain([model, note]);
     let text = print::head(head) + &print::body(&report, output::style());
     finish_with(&report, details, &args.run.files, &text)
+}
+
+/// The workload on a simulated machine, with the options of `args`.
+pub(crate) fn requests(spec: &Spec, args: &HighAllocArgs) -> Result<HighAlloc, Failure> {
+    let from = args.from.as_deref();
+    let work = HighAlloc {
+        flags: args.flags,
+        spec: spec.clone(),
+        frames: args.memory.map_or(HighAlloc::DEFAULT_FRAMES, |memory| memory.frames()),
+        from: from.map(State::open).transpose().map_err(Failure::bad_input)?,
+        environment: Environment::default(),
+        quick: args.run.quick,
+        watched: args.picture.is_some() || args.run.files.html.is_some(),
+    };
+    refuse(&work)?;
+    Ok(work)
 }
 
 fn refuse_too_small(frames: u64) -> Result<(), Failure> {

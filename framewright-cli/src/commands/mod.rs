@@ -1,5 +1,6 @@
 //! The commands, one file each (options, work, result as text), and code that all of them need.
 
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod fragmentation;
 pub(crate) mod high_alloc;
@@ -15,6 +16,7 @@ pub(crate) mod qemu;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
+pub(crate) mod sweep;
 pub(crate) mod validate;
 pub(crate) mod workload;
 

@@ -9,6 +9,7 @@ use framewright_lab::{
     html::Details,
     paging::{self, Paging, Work},
     plot::Axis,
+    report::Measured,
     workloads::{
         cdn::Cdn,
         mmap_read::{MmapRead, Readers},
@@ -189,8 +190,7 @@ impl FromStr for Days {
 
 /// `run mmap-read`.
 pub(crate) fn mmap_read(args: &MmapReadArgs) -> Result<Outcome, Failure> {
-    let times = if args.common.run.quick { (args.times / 5).max(2) } else { args.times };
-    let work = MmapRead { times, disks: args.disks, ..MmapRead::new(args.readers) };
+    let work = reading(args);
     if !matches!(args.common.machine, Machine::Qemu(_)) {
         only_on_qemu(&[("--beside", args.beside.linux().is_some())])?;
     }
@@ -201,13 +201,46 @@ pub(crate) fn mmap_read(args: &MmapReadArgs) -> Result<Outcome, Failure> {
     }
 }
 
+/// The work of `run mmap-read`.
+pub(crate) fn reading(args: &MmapReadArgs) -> MmapRead {
+    let times = if args.common.run.quick { (args.times / 5).max(2) } else { args.times };
+    MmapRead { times, disks: args.disks, ..MmapRead::new(args.readers) }
+}
+
 /// `run cdn`.
 pub(crate) fn cdn(args: &CdnArgs) -> Result<Outcome, Failure> {
+    run(Work::Cdn(serving(args)), &args.common)
+}
+
+/// The work of `run cdn`.
+pub(crate) fn serving(args: &CdnArgs) -> Cdn {
     let centidays = args.days.hundredths;
     let centidays = if args.common.run.quick { centidays.div_ceil(5) } else { centidays };
     let (writes, times, threads) = (args.writes, args.times, args.threads);
     let huge = args.huge.unwrap_or(0);
-    run(Work::Cdn(Cdn { centidays, writes, times, threads, huge, ..Cdn::new(0) }), &args.common)
+    Cdn { centidays, writes, times, threads, huge, ..Cdn::new(0) }
+}
+
+/// The workload on the simulated machine of `args`.
+pub(crate) fn paging(work: Work, args: &PagingArgs) -> Result<Paging, Failure> {
+    let Machine::Simulated(spec, _) = &args.machine else {
+        return Err(Failure::BadInput(format!(
+            "{} runs on simulated machines only, as in --machine uniform:4",
+            work.name()
+        )));
+    };
+    let frames = args.memory.map_or_else(|| default_frames(spec), |memory| memory.frames());
+    Ok(Paging { work, spec: Spec::clone(spec), frames })
+}
+
+/// Runs each side of `args` with all seeds.
+pub(crate) fn measure(
+    paging: &Paging,
+    args: &PagingArgs,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<Measured, Failure> {
+    let measured = paging.run(&args.run.settings.sides(), &args.run.all_seeds(), tell);
+    measured.map_err(|error| about_memory(error, args.memory))
 }
 
 /// Runs the workload on a simulated machine.
@@ -215,18 +248,10 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     let picture = args.picture.as_deref();
     let inputs = args.machine.file();
     output::check_outputs(&args.run.files, ("--picture", picture), inputs.as_slice())?;
-    let name = work.name();
-    let Machine::Simulated(spec, _) = &args.machine else {
-        return Err(Failure::BadInput(format!(
-            "{name} runs on simulated machines only, as in --machine uniform:4"
-        )));
-    };
+    let paging = paging(work, args)?;
     note_inherited(&args.machine);
-    let frames = args.memory.map_or_else(|| default_frames(spec), |memory| memory.frames());
-    let paging = Paging { work, spec: Spec::clone(spec), frames };
-    let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());
-    let measured = progress::during(name, |tell| paging.run(&sides, &seeds, tell));
-    let measured = measured.map_err(|error| about_memory(error, args.memory))?;
+    let (name, spec, frames) = (paging.work.name(), &paging.spec, paging.frames);
+    let measured = progress::during(name, |tell| measure(&paging, args, tell))?;
     let report = report(name, spec.name().to_owned(), Some(args.run.first_seed()), measured);
     let report = report.over_seeds(args.run.seeds);
     let draw = || paging::plot(&report.runs, &paging.work, &report.command.join(" ")).svg();

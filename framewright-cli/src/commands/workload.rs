@@ -9,7 +9,7 @@ use framewright_lab::{
     Error,
     html::Details,
     plot::Axis,
-    report::{Report, Run, Style, Table, decimal},
+    report::{Measured, Report, Run, Style, Table, decimal},
     simulated::{
         Column, ListSizes, MODEL_NOTE, Plan, Simulation,
         scaling::{self, SERIES, Scaling, unit_of},
@@ -216,9 +216,13 @@ pub(crate) fn page_fault(args: &PageFaultArgs) -> Result<Outcome, Failure> {
         ("--sharing", matches!(args.sharing, Sharing::Shared)),
         ("--beside", args.beside.linux().is_some()),
     ])?;
+    workload(&bursts(args), &args.common)
+}
+
+/// The work of `run page-fault`.
+pub(crate) fn bursts(args: &PageFaultArgs) -> Workload {
     let free_order = args.free_order;
-    let work = PageFault { free_order, ..PageFault::new(args.common.run.first_seed()) };
-    workload(&Workload::PageFault(work), &args.common)
+    Workload::PageFault(PageFault { free_order, ..PageFault::new(args.common.run.first_seed()) })
 }
 
 /// `run kbuild`.
@@ -226,12 +230,22 @@ pub(crate) fn kbuild(args: &WorkloadArgs) -> Result<Outcome, Failure> {
     if let Machines::One(Machine::Qemu(machine)) = &args.machine {
         return qemu::kbuild(&machine.0, args);
     }
-    workload(&Workload::Kbuild(Kbuild::new(args.run.first_seed())), args)
+    workload(&compilers(args), args)
+}
+
+/// The work of `run kbuild`.
+pub(crate) fn compilers(args: &WorkloadArgs) -> Workload {
+    Workload::Kbuild(Kbuild::new(args.run.first_seed()))
 }
 
 /// `run socket-pairs`.
 pub(crate) fn socket_pairs(args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    workload(&Workload::SocketPairs(SocketPairs::new(args.run.first_seed())), args)
+    workload(&sockets(args), args)
+}
+
+/// The work of `run socket-pairs`.
+pub(crate) fn sockets(args: &WorkloadArgs) -> Workload {
+    Workload::SocketPairs(SocketPairs::new(args.run.first_seed()))
 }
 
 fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
@@ -286,22 +300,38 @@ fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome
 
 /// Runs both designs on one simulated machine.
 fn simulated(work: &Workload, spec: &Spec, args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    let frames = args.memory.map(|memory| memory.frames());
-    let plan = plan(work, args);
-    let plan = if args.window.is_some() { plan } else { plan.on(spec.cpus()) };
-    let simulation = Simulation { work: work.clone(), spec: spec.clone(), frames, plan };
-    let lists = args.lists.map(|lists| lists.0);
-    let columns: Vec<Column> =
-        columns(args).iter().map(|column| simulation.with_lists(column, lists)).collect();
-    let seeds = args.run.all_seeds();
-    let measured = progress::during(work.name(), |tell| simulation.run(&columns, &seeds, tell));
-    let measured = measured.map_err(|error| about_memory(error, args.memory))?;
+    let simulation = simulation(work, spec, args);
+    let columns = columns(args);
+    let measured =
+        progress::during(work.name(), |tell| measure(&simulation, &columns, args, tell))?;
     let seed = Some(args.run.first_seed());
     let report = report(work.name(), spec.name().to_owned(), seed, measured);
     let report = report.over_seeds(args.run.seeds);
-    let frames = frames.unwrap_or_else(|| spec.frames());
-    let head = print::head(print::simulated(spec, frames, &time(&report, plan)));
+    let frames = simulation.frames.unwrap_or_else(|| spec.frames());
+    let head = print::head(print::simulated(spec, frames, &time(&report, simulation.plan)));
     finish(&report, &args.run.files, &(head + &print::body(&report, output::style())))
+}
+
+/// The workload on a simulated machine, with the options of `args`.
+pub(crate) fn simulation(work: &Workload, spec: &Spec, args: &WorkloadArgs) -> Simulation {
+    let frames = args.memory.map(|memory| memory.frames());
+    let plan = plan(work, args);
+    let plan = if args.window.is_some() { plan } else { plan.on(spec.cpus()) };
+    Simulation { work: work.clone(), spec: spec.clone(), frames, plan }
+}
+
+/// Runs each column with all seeds of `args`.
+pub(crate) fn measure(
+    simulation: &Simulation,
+    columns: &[Column],
+    args: &WorkloadArgs,
+    tell: &mut dyn FnMut(u64, u64),
+) -> Result<Measured, Failure> {
+    let lists = args.lists.map(|lists| lists.0);
+    let columns: Vec<Column> =
+        columns.iter().map(|column| simulation.with_lists(column, lists)).collect();
+    let measured = simulation.run(&columns, &args.run.all_seeds(), tell);
+    measured.map_err(|error| about_memory(error, args.memory))
 }
 
 /// Runs both designs on machines of many sizes.

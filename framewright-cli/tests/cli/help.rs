@@ -28,6 +28,9 @@ const COMMANDS: &[&[&str]] = &[
     &["machines", "measure"],
     &["prices"],
     &["completions"],
+    &["sweep"],
+    &["sweep", "merge"],
+    &["compare"],
     &["validate"],
 ];
 

@@ -15,6 +15,7 @@ mod record;
 mod replay;
 mod run;
 mod simulated;
+mod sweep;
 mod tuning;
 mod validate;
 

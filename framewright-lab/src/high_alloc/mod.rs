@@ -289,19 +289,23 @@ impl HighAlloc {
             (*progress.lock().expect("no other thread panicked"))(done, total);
         };
         let outcomes: Vec<_> = jobs.iter().map(|_| Mutex::new(None)).collect();
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    while let Some(&(side, seed)) =
-                        jobs.get(next.fetch_add(1, Ordering::Relaxed) as usize)
-                    {
-                        let at = jobs.iter().position(|&job| job == (side, seed)).unwrap_or(0);
-                        let outcome = simulated::run(self, &sides[side], seed, &tell);
-                        *outcomes[at].lock().expect("no other thread panicked") = Some(outcome);
-                    }
-                });
+        let work = || {
+            while let Some(&(side, seed)) = jobs.get(next.fetch_add(1, Ordering::Relaxed) as usize)
+            {
+                let at = jobs.iter().position(|&job| job == (side, seed)).unwrap_or(0);
+                let outcome = simulated::run(self, &sides[side], seed, &tell);
+                *outcomes[at].lock().expect("no other thread panicked") = Some(outcome);
             }
-        });
+        };
+        match threads {
+            // A caller that measures the CPU time of its thread sees that of the run.
+            ..=1 => work(),
+            _ => std::thread::scope(|scope| {
+                for _ in 0..threads {
+                    scope.spawn(work);
+                }
+            }),
+        }
         let taken = outcomes.into_iter().map(|cell| cell.into_inner().ok().flatten());
         taken.map(|outcome| outcome.expect("every job was done")).collect()
     }

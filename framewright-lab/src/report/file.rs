@@ -198,6 +198,23 @@ pub fn open_rows(path: &Path) -> Result<File, ReportError> {
 fn replace(target: &Path, text: &[u8]) -> io::Result<()> {
     let mut file = temporary_beside(target)?;
     file.write_all(text)?;
+    persist(file, target)
+}
+
+/// Replaces the regular file at `path`, or creates it, in one step: `write` writes a temporary file next to it.
+pub(crate) fn replace_with(
+    path: &Path,
+    write: impl FnOnce(File) -> io::Result<()>,
+) -> io::Result<()> {
+    let Destination::File(target) = Destination::of(path)? else {
+        return Err(io::Error::other("is not a regular file"));
+    };
+    let file = temporary_beside(&target)?;
+    write(file.as_file().try_clone()?)?;
+    persist(file, &target)
+}
+
+fn persist(file: NamedTempFile, target: &Path) -> io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(target).map_err(|error| error.error)?;
     Ok(())

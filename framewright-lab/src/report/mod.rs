@@ -37,10 +37,12 @@ mod stats;
 mod table;
 mod unit;
 
+pub(crate) use compare::value;
 pub use compare::{Comparison, HEADER_NOTE, gain_percent};
 pub use csv::csv;
 pub use details::{CellUse, MemoryState, MemoryStates, Times};
 pub use document::{SCHEMA, VERSION};
+pub(crate) use file::replace_with;
 pub use file::{ReportError, check_destination, open_rows, replaces, write_json, write_text};
 pub use model::{Check, Interval, Measured, Metric, Point, Report, Run, Verdict, cpu_metric};
 pub use published::{
@@ -48,5 +50,6 @@ pub use published::{
     change_pct,
 };
 pub use seeds::{SEEDS_NOTE, intervals};
+pub(crate) use stats::mean_interval;
 pub use table::{Style, Table, Tone, decimal, each_run, scaled, scaled_nanos, sparkline};
 pub use unit::{Better, Unit};

@@ -4,7 +4,7 @@ use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// The mean of `values`, and half of the width of its 95 % confidence interval by Student's t distribution. `None` with
 /// fewer than two values.
-pub(super) fn mean_interval(values: &[f64]) -> Option<(f64, f64)> {
+pub(crate) fn mean_interval(values: &[f64]) -> Option<(f64, f64)> {
     let count = values.len() as f64;
     if values.len() < 2 {
         return None;

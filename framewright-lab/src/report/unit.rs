@@ -59,6 +59,16 @@ pub enum Better {
     Higher,
 }
 
+impl Better {
+    /// Its name in JSON and in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Better::Lower => "lower",
+            Better::Higher => "higher",
+        }
+    }
+}
+
 impl Unit {
     /// Its name in JSON and CSV.
     pub fn name(self) -> &'static str {

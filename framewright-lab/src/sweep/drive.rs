@@ -1,0 +1,269 @@
+//! Workers that run what is left of a sweep, the import of tables, and the table at the end.
+
+use std::{
+    collections::HashSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+};
+
+use super::{
+    Entry, Figure, Format, Plan, Selection,
+    choose::{Chosen, choose},
+    parts::{Outcome, Parts},
+    table::{self, FAILED, id_text},
+};
+use crate::{Error, report::replace_with};
+
+/// Failed runs whose commands and reasons are kept for the user.
+const SHOWN: usize = 10;
+
+/// A sweep and its output. While it exists, no other process can work on the same output.
+#[derive(Debug)]
+pub struct Sweep<'p> {
+    plan: &'p Plan,
+    runs: Vec<Chosen>,
+    out: PathBuf,
+    format: Format,
+    parts: Parts,
+    /// Whether the table already has all runs.
+    is_written: bool,
+}
+
+/// The result of a sweep.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Runs in the table.
+    pub runs: u64,
+    /// Runs that failed.
+    pub failed: u64,
+    /// Commands of the first failed runs, with the reasons.
+    pub failures: Vec<(String, String)>,
+}
+
+impl<'p> Sweep<'p> {
+    /// Opens the output of a sweep. If it was interrupted, its parts are found again. If `out` exists, the runs in it are
+    /// not repeated.
+    ///
+    /// # Errors
+    ///
+    /// The output cannot be written, is in use by another process, or has runs that the sweep has not.
+    pub fn open(plan: &'p Plan, selection: &Selection, out: &Path) -> Result<Self, Error> {
+        let format = Format::of(out)?;
+        let runs = choose(plan, selection)?;
+        if runs.is_empty() {
+            return Err(Error::input("there is nothing to run: the sample or shard is empty"));
+        }
+        let parts = Parts::open(out)?;
+        let mut sweep = Self { plan, runs, out: out.to_owned(), format, parts, is_written: false };
+        if out.exists() {
+            let found = sweep.import(out)?;
+            sweep.is_written = found == sweep.runs.len();
+        }
+        Ok(sweep)
+    }
+
+    /// Whether the table is complete, so that nothing is left to do but [`Sweep::write`].
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.is_written
+    }
+
+    /// The number of runs.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether there are no runs. An open sweep has some.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Takes the runs of a table: that of a shard, or that of an earlier sweep. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// The table cannot be read, has a run that this sweep has not, or other figures of a run than another table.
+    pub fn import(&mut self, path: &Path) -> Result<usize, Error> {
+        let known: HashSet<String> = self.runs.iter().map(|run| id_text(run.id)).collect();
+        let mut found = HashSet::new();
+        let mut run = (String::new(), Vec::new());
+        let mut take = |(id, figures): (String, Vec<Figure>)| {
+            if id.is_empty() {
+                return Ok(());
+            }
+            if !known.contains(&id) {
+                return Err(format!(
+                    "run {id} is not in the plan: it comes from another plan, or from another version of the program"
+                ));
+            }
+            self.take(&id, figures).map_err(|error| error.to_string())?;
+            match found.insert(id.clone()) {
+                true => Ok(()),
+                false => Err(format!("run {id} is in the table twice")),
+            }
+        };
+        table::read(path, &mut |header, row| {
+            if header.run(row) != run.0 {
+                let next = (header.run(row).to_owned(), Vec::new());
+                take(std::mem::replace(&mut run, next))?;
+            }
+            run.1.push(header.figure(row)?);
+            Ok(())
+        })?;
+        let about = |reason| Error::input(format_args!("'{}': {reason}", path.display()));
+        take(run).map_err(about)?;
+        Ok(found.len())
+    }
+
+    /// Keeps the figures of a run from a table as a part.
+    fn take(&self, id: &str, figures: Vec<Figure>) -> Result<(), Error> {
+        let is_failed = figures.iter().any(|figure| figure.name == FAILED);
+        let reason = "the run failed when the table was written; its command repeats the error";
+        let outcome =
+            if is_failed { Outcome::Failed(reason.into()) } else { Outcome::Figures(figures) };
+        let id = u64::from_str_radix(id, 16).map_err(|_| Error::input("a run has no identity"))?;
+        match self.parts.read(id) {
+            None => self.parts.write(id, &outcome),
+            Some(Outcome::Failed(_)) if is_failed => Ok(()),
+            Some(other) if other == outcome => Ok(()),
+            Some(_) => Err(Error::input(format_args!(
+                "run {id:016x} has other figures in another table or in '{}': it comes from another build of the \
+                 program",
+                Parts::folder(&self.out).display()
+            ))),
+        }
+    }
+
+    /// The runs that have no part yet, in the order of their identities: the order of the plan has the machines one after
+    /// the other, and the time of the first runs would say little about that of the last.
+    fn left(&self) -> Vec<Chosen> {
+        let is_left = |run: &&Chosen| self.parts.read(run.id).is_none();
+        let mut left: Vec<Chosen> = self.runs.iter().filter(is_left).copied().collect();
+        left.sort_unstable_by_key(|run| run.id);
+        left
+    }
+
+    /// Runs what is left with `jobs` workers. `work` gives the figures of a run, or the reason why it failed; it is called
+    /// on a thread of the worker. `progress` gets the number of finished runs and of all that were left.
+    ///
+    /// # Errors
+    ///
+    /// A part cannot be written. The parts that exist remain.
+    pub fn measure(
+        &self,
+        jobs: usize,
+        work: &(dyn Fn(&Entry<'_>) -> Result<Vec<Figure>, String> + Sync),
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(), Error> {
+        let left = self.left();
+        let total = left.len() as u64;
+        progress(0, total);
+        let next = AtomicUsize::new(0);
+        let (sender, receiver) = mpsc::channel();
+        let worker = |sender: mpsc::Sender<Result<(), Error>>| {
+            while let Some(run) = left.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let entry = self.plan.entry(run.index);
+                // A panic ends one run, not the sweep.
+                let outcome = match catch_unwind(AssertUnwindSafe(|| work(&entry))) {
+                    Ok(Ok(figures)) => Outcome::Figures(figures),
+                    Ok(Err(reason)) => Outcome::Failed(reason),
+                    Err(_) => Outcome::Failed("the run panicked; its message is above".into()),
+                };
+                let written = self.parts.write(run.id, &outcome);
+                let is_last = written.is_err();
+                if sender.send(written).is_err() || is_last {
+                    break;
+                }
+            }
+        };
+        thread::scope(|scope| {
+            let worker = &worker;
+            for _ in 0..jobs.clamp(1, left.len().max(1)) {
+                let sender = sender.clone();
+                scope.spawn(move || worker(sender));
+            }
+            drop(sender);
+            let mut result = Ok(());
+            for (done, written) in (1..).zip(receiver) {
+                progress(done, total);
+                if written.is_err() {
+                    // No further run begins.
+                    next.store(left.len(), Ordering::Relaxed);
+                    result = result.and(written);
+                }
+            }
+            result
+        })
+    }
+
+    /// Writes the table, in one step, and removes the parts.
+    ///
+    /// # Errors
+    ///
+    /// A run is missing, or the table cannot be written. The parts remain.
+    pub fn write(self) -> Result<Done, Error> {
+        let done = if self.is_written { self.count()? } else { self.write_table()? };
+        self.parts.remove()?;
+        Ok(done)
+    }
+
+    fn write_table(&self) -> Result<Done, Error> {
+        self.count()?;
+        let fail =
+            |error| Error::input(format_args!("cannot write '{}': {error}", self.out.display()));
+        let mut done = Done::default();
+        let columns = self.plan.columns();
+        replace_with(&self.out, |file| {
+            let mut sink = table::sink(self.format, file, columns)?;
+            for run in &self.runs {
+                let entry = self.plan.entry(run.index);
+                let part = self.parts.read(run.id);
+                let outcome = part.ok_or_else(|| std::io::Error::other("a part has vanished"))?;
+                table::write_run(&mut *sink, &entry, columns, &outcome)?;
+                done.add(&entry, &outcome);
+            }
+            sink.finish()
+        })
+        .map_err(fail)?;
+        Ok(done)
+    }
+
+    /// Counts the runs, all of which must have a part.
+    fn count(&self) -> Result<Done, Error> {
+        let (mut done, mut missing) = (Done::default(), Vec::new());
+        for run in &self.runs {
+            match self.parts.read(run.id) {
+                Some(outcome) => done.add(&self.plan.entry(run.index), &outcome),
+                None => missing.push(run),
+            }
+        }
+        match missing.first() {
+            None => Ok(done),
+            Some(first) => Err(Error::input(format_args!(
+                "{} of {} runs are in no table; the first of them: {}",
+                missing.len(),
+                self.runs.len(),
+                self.plan.entry(first.index).command()
+            ))),
+        }
+    }
+}
+
+impl Done {
+    fn add(&mut self, entry: &Entry<'_>, outcome: &Outcome) {
+        self.runs += 1;
+        if let Outcome::Failed(reason) = outcome {
+            self.failed += 1;
+            if self.failures.len() < SHOWN {
+                self.failures.push((entry.command(), reason.clone()));
+            }
+        }
+    }
+}

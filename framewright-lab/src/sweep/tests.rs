@@ -1,0 +1,292 @@
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use tempfile::TempDir;
+
+use super::{parts::Parts, *};
+
+mod compare;
+mod plan;
+
+/// Knows the workload `work` with the options `size` and `quick`, machines `m0` to `m9`, and settings `a.*`.
+struct Known;
+
+impl Catalog for Known {
+    fn workload(&self, name: &str) -> Result<(), String> {
+        if name == "work" { Ok(()) } else { Err("there is no such workload".into()) }
+    }
+
+    fn machines(&self, _: &str, text: &str) -> Result<Vec<Machine>, String> {
+        let machine = |name: &str| Machine {
+            arg: name.to_owned(),
+            name: name.to_owned(),
+            description: String::new(),
+        };
+        match text {
+            "pair" => Ok(vec![machine("m1"), machine("m2")]),
+            name if name.len() == 2 && name.starts_with('m') => Ok(vec![machine(name)]),
+            _ => Err("there is no such machine".into()),
+        }
+    }
+
+    fn option(&self, _: &str, key: &str, value: Option<&str>) -> Result<(), String> {
+        match (key, value) {
+            ("size", Some(value)) if value.parse::<u64>().is_ok() => Ok(()),
+            ("size", _) => Err("takes a number".into()),
+            ("quick", None) => Ok(()),
+            _ => Err("there is no such option".into()),
+        }
+    }
+
+    fn setting(&self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            _ if !key.starts_with("a.") => Err("there is no such setting".into()),
+            _ if value == "bad" => Err("there is no such value".into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+const MATRIX: &str = "\
+workloads = \"work\"
+machines = [\"m0\", \"pair\"]
+seeds = { from = 1, to = 3 }
+
+[options]
+size = 7
+
+[settings]
+a.x = { from = 1, to = 8, times = 2 }
+\"a.y\" = [\"auto\", 31]
+";
+
+fn plan(text: &str) -> Plan {
+    Plan::from_toml("plan.toml", text, &Known).unwrap()
+}
+
+/// Figures that depend on all that identifies a run.
+fn work(entry: &Entry<'_>) -> Result<Vec<Figure>, String> {
+    let figure = |name: &str, value| Figure {
+        name: name.to_owned(),
+        unit: "ns".to_owned(),
+        better: "lower".to_owned(),
+        value,
+    };
+    let id = entry.id() as f64;
+    Ok(vec![figure("stall_ns", id / 3.0), figure("pages", entry.seed() as f64)])
+}
+
+/// A folder, and the paths of tables in it.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap()
+    }
+
+    fn sweep<'p>(&self, plan: &'p Plan, selection: &Selection, name: &str) -> Sweep<'p> {
+        Sweep::open(plan, selection, &self.path(name)).unwrap()
+    }
+
+    /// Runs a sweep to its end.
+    fn run(&self, plan: &Plan, selection: &Selection, name: &str, jobs: usize) -> Done {
+        let sweep = self.sweep(plan, selection, name);
+        sweep.measure(jobs, &work, &mut |_, _| ()).unwrap();
+        sweep.write().unwrap()
+    }
+}
+
+fn formats() -> impl Iterator<Item = &'static str> {
+    [Some("csv"), cfg!(feature = "parquet").then_some("parquet")].into_iter().flatten()
+}
+
+const ALL: Selection = Selection { sample: None, shard: None };
+
+#[test]
+fn the_table_has_a_row_for_each_figure_in_the_order_of_the_plan() {
+    let (place, plan) = (Place::new(), plan(MATRIX));
+    let done = place.run(&plan, &ALL, "all.csv", 1);
+    assert_eq!((done.runs, done.failed), (72, 0));
+    let text = String::from_utf8(place.bytes("all.csv")).unwrap();
+    let rows: Vec<&str> = text.lines().collect();
+    assert_eq!(rows.len(), 1 + 2 * 72);
+    assert_eq!(rows[0], "run,machine,workload,seed,a.x,a.y,figure,unit,better,value");
+    let id = format!("{:016x}", plan.entry(1).id());
+    assert_eq!(rows[4], format!("{id},m0,work,2,1,auto,pages,ns,lower,2"));
+    assert!(!Parts::folder(&place.path("all.csv")).exists(), "parts remain");
+    assert_eq!(fs::read_dir(place.0.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn workers_interruptions_shards_and_extensions_do_not_change_a_byte() {
+    for format in formats() {
+        let (place, plan) = (Place::new(), plan(MATRIX));
+        let name = |name: &str| format!("{name}.{format}");
+        place.run(&plan, &ALL, &name("one"), 1);
+        let expected = place.bytes(&name("one"));
+        place.run(&plan, &ALL, &name("two"), 2);
+        assert!(place.bytes(&name("two")) == expected, "two workers");
+
+        // Interrupted, one part lost, one truncated, and one that was not put in place.
+        let sweep = place.sweep(&plan, &ALL, &name("cut"));
+        sweep.measure(2, &work, &mut |_, _| ()).unwrap();
+        drop(sweep);
+        let folder = Parts::folder(&place.path(&name("cut")));
+        let part = |index: u64| folder.join(format!("{:016x}", plan.entry(index).id()));
+        fs::remove_file(part(5)).unwrap();
+        let half = fs::read(part(6)).unwrap();
+        fs::write(part(6), &half[..half.len() / 2]).unwrap();
+        fs::rename(part(7), part(7).with_extension("tmp")).unwrap();
+        let again = AtomicU64::new(0);
+        let sweep = place.sweep(&plan, &ALL, &name("cut"));
+        let counted = |entry: &Entry<'_>| {
+            again.fetch_add(1, Ordering::Relaxed);
+            work(entry)
+        };
+        sweep.measure(2, &counted, &mut |_, _| ()).unwrap();
+        sweep.write().unwrap();
+        assert_eq!(again.into_inner(), 3);
+        assert!(place.bytes(&name("cut")) == expected, "interrupted");
+
+        let shards: Vec<PathBuf> = (1..=3)
+            .map(|number| {
+                let shard: Shard = format!("{number}/3").parse().unwrap();
+                let table = name(&format!("shard{number}"));
+                let done = place.run(&plan, &Selection { shard: Some(shard), ..ALL }, &table, 1);
+                assert_eq!(done.runs, 24);
+                place.path(&table)
+            })
+            .collect();
+        let mut merged = place.sweep(&plan, &ALL, &name("merged"));
+        for shard in shards.iter().rev() {
+            assert_eq!(merged.import(shard).unwrap(), 24);
+        }
+        assert_eq!(merged.write().unwrap().runs, 72);
+        assert!(place.bytes(&name("merged")) == expected, "shards");
+
+        let fewer = Plan::from_toml("p", &MATRIX.replace("to = 3", "to = 2"), &Known).unwrap();
+        place.run(&fewer, &ALL, &name("more"), 1);
+        let sweep = place.sweep(&plan, &ALL, &name("more"));
+        assert_eq!((sweep.is_written(), sweep.len()), (false, 72));
+        sweep.measure(1, &work, &mut |done, total| assert!(done <= total && total == 24)).unwrap();
+        sweep.write().unwrap();
+        assert!(place.bytes(&name("more")) == expected, "extended");
+
+        let complete = place.sweep(&plan, &ALL, &name("more"));
+        assert!(complete.is_written());
+        assert_eq!(complete.write().unwrap().runs, 72);
+        assert!(place.bytes(&name("more")) == expected, "complete");
+    }
+}
+
+#[test]
+fn a_run_that_fails_is_reported_and_the_rest_is_kept() {
+    let (place, plan) = (Place::new(), plan(MATRIX));
+    let fails = |entry: &Entry<'_>| match (entry.machine(), entry.seed()) {
+        ("m1", 2) => Err("it is too\nlarge".to_owned()),
+        ("m2", 3) => panic!("a panic of the test"),
+        _ => work(entry),
+    };
+    let sweep = place.sweep(&plan, &ALL, "some.csv");
+    sweep.measure(2, &fails, &mut |_, _| ()).unwrap();
+    let done = sweep.write().unwrap();
+    assert_eq!((done.runs, done.failed), (72, 16));
+    assert_eq!(done.failures.len(), 10);
+    let (command, reason) = &done.failures[0];
+    assert!(command.contains("--machine=m1") && command.ends_with("--seed=2"), "{command}");
+    assert_eq!(reason, "it is too large");
+    let text = String::from_utf8(place.bytes("some.csv")).unwrap();
+    assert_eq!(text.lines().count(), 1 + 2 * 56 + 16);
+    assert_eq!(text.lines().filter(|row| row.ends_with(",failed,count,lower,1")).count(), 16);
+    let again = place.sweep(&plan, &ALL, "some.csv");
+    assert!(again.is_written());
+    assert_eq!(again.write().unwrap().failed, 16);
+}
+
+#[test]
+fn tables_of_other_plans_and_other_builds_are_refused() {
+    let (place, plan) = (Place::new(), plan(MATRIX));
+    let fewer = Plan::from_toml("p", &MATRIX.replace("to = 3", "to = 2"), &Known).unwrap();
+    place.run(&plan, &ALL, "all.csv", 1);
+    let error = Sweep::open(&fewer, &ALL, &place.path("all.csv")).unwrap_err().to_string();
+    assert!(error.contains("all.csv': ") && error.contains("is not in the plan"), "{error}");
+    assert!(error.contains("line "), "{error}");
+
+    place.run(&fewer, &ALL, "fewer.csv", 1);
+    let mut merged = place.sweep(&plan, &ALL, "merged.csv");
+    assert_eq!(merged.import(&place.path("fewer.csv")).unwrap(), 48);
+    let error = merged.write().unwrap_err().to_string();
+    assert!(error.starts_with("24 of 72 runs are in no table; the first of them: framewright run"));
+
+    let text = String::from_utf8(place.bytes("all.csv")).unwrap();
+    fs::write(place.path("other.csv"), text.replace(",pages,ns,lower,2", ",pages,ns,lower,5"))
+        .unwrap();
+    let mut merged = place.sweep(&plan, &ALL, "merged.csv");
+    let error = merged.import(&place.path("other.csv")).unwrap_err().to_string();
+    assert!(error.contains("has other figures in another table"), "{error}");
+    drop(merged);
+
+    fs::write(place.path("none.csv"), "a,b\n1,2\n").unwrap();
+    let mut merged = place.sweep(&plan, &ALL, "merged.csv");
+    let error = merged.import(&place.path("none.csv")).unwrap_err().to_string();
+    assert!(error.ends_with("is not a table of a sweep: no column 'run'"), "{error}");
+}
+
+#[test]
+fn two_sweeps_do_not_work_on_one_output() {
+    let (place, plan) = (Place::new(), plan(MATRIX));
+    let first = place.sweep(&plan, &ALL, "all.csv");
+    let error = Sweep::open(&plan, &ALL, &place.path("all.csv")).unwrap_err().to_string();
+    assert!(error.starts_with("another sweep works on"), "{error}");
+    drop(first);
+    assert_eq!(fs::read_dir(place.0.path()).unwrap().count(), 0, "nothing ran, nothing is left");
+    place.sweep(&plan, &ALL, "all.csv");
+}
+
+#[test]
+fn samples_contain_smaller_ones_and_shards_contain_each_run_once() {
+    let plan = plan(MATRIX);
+    let ids = |sample, shard: Option<&str>| -> Vec<u64> {
+        let selection = Selection { sample, shard: shard.map(|shard| shard.parse().unwrap()) };
+        choose::choose(&plan, &selection).unwrap().iter().map(|run| run.id).collect()
+    };
+    let (few, more) = (ids(Some(10), None), ids(Some(20), None));
+    assert_eq!((few.len(), more.len(), ids(Some(1000), None).len()), (10, 20, 72));
+    assert!(few.iter().all(|id| more.contains(id)));
+    let mut shards = [ids(Some(20), Some("1/2")), ids(Some(20), Some("2/2"))].concat();
+    let mut all = more;
+    (shards.sort_unstable(), all.sort_unstable());
+    assert_eq!(shards, all);
+    for text in ["", "0/2", "3/2", "1", "1/0", "a/b", "-1/2"] {
+        assert!(text.parse::<Shard>().unwrap_err().contains("as in 2/4"), "{text}");
+    }
+    let twice = format!("{MATRIX}[[runs]]\n[[runs]]\nseeds = 9\n[[runs]]\nseeds = [8, 9]\n");
+    let twice = Plan::from_toml("p", &twice, &Known).unwrap();
+    let error = choose::choose(&twice, &ALL).unwrap_err().to_string();
+    assert!(error.starts_with("a run is in the plan twice: framewright run work"), "{error}");
+}
+
+#[test]
+fn a_table_is_csv_or_parquet() {
+    assert_eq!(Format::of(Path::new("x.csv")).unwrap(), Format::Csv);
+    let error = |name: &str| Format::of(Path::new(name)).unwrap_err().to_string();
+    assert!(error("x.json").ends_with("its name ends with .csv or .parquet"));
+    match Format::of(Path::new("x.parquet")) {
+        Ok(format) => assert!(cfg!(feature = "parquet") && format == Format::Parquet),
+        Err(error) => {
+            assert!(!cfg!(feature = "parquet"));
+            assert!(error.to_string().contains("--features parquet"), "{error}");
+        }
+    }
+}
