@@ -88,11 +88,11 @@ impl<'m, P: Platform> CpuPages<'m, P> {
         quarantine: Quarantine<'m>,
     ) -> &'p mut Self {
         let at = place.as_mut_ptr();
-        // SAFETY: `at` points to memory for all fields, which is borrowed exclusively. Zeroes are values of atomic
-        // integers. The pattern at the end names every field; each is initialised before.
+        // SAFETY: `at` points to memory for all fields, which is borrowed exclusively. The pattern at the
+        // end names every field; each is initialised before.
         unsafe {
-            (&raw mut (*at).lens).write_bytes(0, 1);
-            (&raw mut (*at).limits).write_bytes(0, 1);
+            (&raw mut (*at).lens).write(core::array::from_fn(|_| AtomicU8::new(0)));
+            (&raw mut (*at).limits).write(core::array::from_fn(|_| AtomicU8::new(0)));
             (&raw mut (*at).owner).write(Owner::new(kind));
             (&raw mut (*at).traffic).write(Traffic::new());
             (&raw mut (*at).counters).write(CpuCounters::new());

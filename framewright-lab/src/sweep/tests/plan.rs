@@ -49,7 +49,7 @@ fn a_bad_plan_is_refused_with_line_key_and_value() {
         ("", "plan.toml: workloads: is missing: write workloads = [\"NAME\", ...]"),
         ("workloads = \"work\"", "plan.toml: machines: is missing: write machines = "),
         ("[[runs]]\nworkloads = \"work\"", "plan.toml:1: machines: is missing"),
-        ("machines = [\n", "plan.toml:2: "),
+        ("machines = [\n", "plan.toml:1: unclosed array"),
         (
             "workload = \"work\"",
             "plan.toml:1: workload: there is no such key; the nearest is 'workloads'",
