@@ -147,7 +147,7 @@ fn sections(report: &Report, details: &Details) -> Vec<Section> {
         section("published", "Published figures", published::render(&report.published)),
         section("figures", "Figures", figures::render(report, &details.beside)),
         section("seeds", "Over seeds", figures::over_seeds(report)),
-        section("series", "Over time", chart::render(report, &details.time, &details.charts)),
+        section("series", "Series", chart::render(report, &details.time, &details.charts)),
         section("memory", "Memory", memory::render(&details.memory, details.picture.as_deref())),
         section("times", "Times", times::render(&details.times)),
         section("more", "Details", listings(&details.listings)),

@@ -146,6 +146,15 @@ fn space_for_labels<'l>(lines: impl Iterator<Item = &'l Line>) -> i32 {
     space.clamp(*RIGHT.start(), *RIGHT.end())
 }
 
+/// A label, shortened to this width.
+fn within(label: &str, width: i32) -> String {
+    let characters = (f64::from(width - 26) / CHARACTER) as usize;
+    if label.chars().count() <= characters {
+        return label.to_owned();
+    }
+    label.chars().take(characters.saturating_sub(1)).chain(['…']).collect()
+}
+
 /// The chart of a panel, without its content.
 fn chart<'a, 's>(
     area: &'a Area<'s>,
@@ -168,7 +177,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, right: i32) -> Done {
     for index in 0..panel.lines.len() {
         draw_line(&mut chart, index, &frame, panel)?;
     }
-    draw_labels(area, &chart, &frame, panel, |_| true)
+    draw_labels(area, &chart, &frame, panel, right, |_| true)
 }
 
 /// A panel in parts: its axes, and each line with its label.
@@ -183,7 +192,7 @@ pub(super) fn parts(panel: &Panel) -> Drawn {
             draw_line(&mut chart, index, &frame, panel)?;
             let place = |at| chart.backend_coord(&frame.position(at));
             points.extend(shown(line, panel).map(|at| (place(at), at)));
-            draw_labels(area, &chart, &frame, panel, |which| which == index)
+            draw_labels(area, &chart, &frame, panel, right, |which| which == index)
         });
         let RGBColor(red, green, blue) = COLOURS[index % COLOURS.len()];
         let colour = format!("#{red:02x}{green:02x}{blue:02x}");
@@ -271,6 +280,7 @@ fn draw_labels(
     chart: &Chart<'_, '_>,
     frame: &Frame,
     panel: &Panel,
+    right: i32,
     wanted: impl Fn(usize) -> bool,
 ) -> Done {
     let (base_x, base_y) = area.get_base_pixel();
@@ -290,7 +300,8 @@ fn draw_labels(
     let labels = drawn.into_iter().zip(heights).filter(|((index, ..), _)| wanted(*index));
     for ((index, line, _), y) in labels {
         let style = text(area, 14.0, COLOURS[index % COLOURS.len()]);
-        area.draw_text(&line.label, &style.pos(Pos::new(HPos::Left, VPos::Center)), (x, y))?;
+        let label = within(&line.label, right);
+        area.draw_text(&label, &style.pos(Pos::new(HPos::Left, VPos::Center)), (x, y))?;
     }
     Ok(())
 }
@@ -334,6 +345,20 @@ pub(super) fn spread(heights: &[i32], top: i32, bottom: i32) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_label_that_is_too_long_ends_with_an_ellipsis() {
+        let space = |label: &str| {
+            space_for_labels([Line { label: label.into(), points: Vec::new() }].iter())
+        };
+        for label in ["vs", "buddy_system_allocator", "base: pcp.high_order_drain=every-free"] {
+            assert_eq!(within(label, space(label)), label);
+        }
+        assert_eq!(
+            within("base: pcp.high_order_drain=every-free", PART_RIGHT),
+            "base: pcp.high_order_…"
+        );
+    }
 
     #[test]
     fn overlapping_labels_are_moved_apart_and_keep_their_order() {
