@@ -148,7 +148,7 @@ fn space_for_labels<'l>(lines: impl Iterator<Item = &'l Line>) -> i32 {
 
 /// A label, shortened to this width.
 fn within(label: &str, width: i32) -> String {
-    let characters = (f64::from(width - 26) / CHARACTER) as usize;
+    let characters = (f64::from(width - 26) / CHARACTER).round() as usize;
     if label.chars().count() <= characters {
         return label.to_owned();
     }
