@@ -3,7 +3,7 @@
 use std::fmt;
 
 use framewright::{CpuError, HotplugError, Violation};
-use framewright_sim::machine::MachineError;
+use framewright_sim::toml_file::TomlError;
 
 use crate::trace::TraceError;
 
@@ -81,7 +81,7 @@ from! {
 from! {
     CpuError: input,
     HotplugError: broken,
-    MachineError: input,
+    TomlError: input,
     TraceError: input,
 }
 

@@ -14,6 +14,7 @@
 //! | `file`     | file pages: a store, a page cache, mappings of it, reclaim             |
 //! | `scenario` | small programs for finding concurrency bugs, and bugs to seed          |
 //! | `check`    | invariants, checked at the end of every run and during it              |
+//! | `toml_file` | errors in TOML files, with their places                               |
 //! | `host_memory` | prefetch hints for the memory of the host                          |
 //! | `lent`     | slots for references that are filled during a call                     |
 //! | `one_thread` | values that only one thread may use, although their type is `Sync`  |
@@ -28,3 +29,4 @@ pub mod one_thread;
 pub mod platform;
 pub mod process;
 pub mod scenario;
+pub mod toml_file;

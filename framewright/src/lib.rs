@@ -148,7 +148,7 @@ pub use types::{
     ZoneKind,
 };
 
-/// How to embed the library, step by step. This is `docs/embedding.md` of the source tree, where its links work.
+/// The guide to embedding, step by step. This is `docs/embedding.md` of the source tree, where its links work.
 #[cfg(doc)]
 #[doc = include_str!("../docs/embedding.md")]
 pub mod guide {}

@@ -7,7 +7,10 @@ use std::{
 };
 
 use framewright_lab::qemu::QemuSpec;
-use framewright_sim::machine::{Spec, nearest_name, presets};
+use framewright_sim::{
+    machine::{Spec, presets},
+    toml_file::nearest,
+};
 
 use super::values::{Memory, whole};
 
@@ -154,7 +157,7 @@ fn simulated_or(text: &str, others: &[&'static str]) -> Result<Spec, String> {
         return Spec::from_file(path).map_err(|error| error.to_string());
     }
     let shapes = others.iter().copied().chain(["uniform:N"]);
-    let nearest = nearest_name(text, presets().chain(shapes.clone()))
+    let nearest = nearest(text, presets().chain(shapes.clone()))
         .map_or_else(String::new, |name| format!("; the nearest name is '{name}'"));
     let shapes: Vec<&str> = shapes.collect();
     Err(format!(

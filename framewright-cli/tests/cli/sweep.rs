@@ -202,6 +202,7 @@ fn a_bad_plan_ends_before_anything_runs() {
             "[options]\njson = \"x\"\n",
             &[":4: options.json = x: kbuild has no such option for a sweep"],
         ),
+        ("[options]\nhtml = \"x\"\n", &[":4: options.html = x: kbuild has no such option"]),
         ("[settings]\npcp.bach = 3\n", &[":4: settings.pcp.bach = 3", "'pcp.batch'"]),
         (
             "[settings]\npcp.batch = [1,\n0]\n",

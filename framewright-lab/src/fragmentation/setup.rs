@@ -66,7 +66,7 @@ pub enum FreeBy {
 }
 
 impl Setup {
-    /// How several threads run: pinned or not, and with which priority. `None`: there is one
+    /// The scheduling of several threads: CPU affinity and priority. `None`: there is one
     /// thread, or the CPUs are simulated.
     #[must_use]
     pub fn pinning(&self) -> Option<String> {

@@ -34,7 +34,7 @@ use table::{Cell, Table};
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// What a page shows besides the report.
+/// The content of a page besides the report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Details {
     /// The horizontal axis of the series.
@@ -74,7 +74,7 @@ impl Default for Details {
 }
 
 impl Details {
-    /// What `measured` has for a page.
+    /// Latencies, snapshots of memory and the picture of `measured`.
     #[must_use]
     pub fn of(measured: &Measured) -> Self {
         let Measured { times, memory, picture, .. } = measured;
@@ -88,7 +88,7 @@ impl Details {
 pub struct Listing {
     /// Its title.
     pub title: String,
-    /// What its columns mean; empty if that is clear.
+    /// The meaning of its columns; empty if the titles say it.
     pub note: String,
     /// Titles of its columns.
     pub header: Vec<String>,
@@ -159,7 +159,7 @@ fn sections(report: &Report, details: &Details) -> Vec<Section> {
     all.into_iter().filter(|section| !section.content.0.is_empty()).collect()
 }
 
-/// What ran, where, and the verdict.
+/// Workload, command, verdict, machine, seeds and version.
 fn head(report: &Report, details: &Details) -> Markup {
     let seeds = report.seed.map(|seed| match report.seeds {
         1 => seed.to_string(),

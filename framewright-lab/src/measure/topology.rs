@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the kernel describes CPUs and nodes.
+/// The directory of sysfs that describes CPUs and nodes.
 const SYSTEM: &str = "/sys/devices/system";
 /// Memory is managed in pageblocks of 2 MiB.
 const PAGEBLOCK: u64 = 2 << 20;

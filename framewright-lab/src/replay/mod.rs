@@ -31,7 +31,7 @@
 //! |-------------|-----------------------------------------------------------------|
 //! | `survey`    | first reading: validity, CPUs, necessary memory                 |
 //! | `requests`  | the recorded requests by order, migratetype, flags and process  |
-//! | `kept`      | the events from the first reading, encoded                      |
+//! | `kept`      | the events from the first reading                               |
 //! | `census`    | the state of the recorded frames at the start                   |
 //! | `plan`      | the machine to build: zones, CPUs, memory in use and free       |
 //! | `layout`    | positions for free blocks in a pageblock                        |

@@ -312,7 +312,7 @@ fn a_recording_that_is_too_long_to_be_kept_is_read_again() {
     };
     let nowhere = Recording::from_bytes("empty", Vec::new());
     let from_memory = run(&survey, &nowhere).expect("the events were not kept");
-    survey.kept = kept::Kept::too_long();
+    survey.kept = kept::Kept::TooMany;
     assert_eq!(run(&survey, &recording).unwrap(), from_memory);
     assert!(run(&survey, &nowhere).unwrap_err().to_string().contains("empty"));
     let other = Script::default().alloc(7, 0x40, 0).recording();

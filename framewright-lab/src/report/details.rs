@@ -1,9 +1,9 @@
-//! What a page shows besides figures: single times, and states of memory.
+//! Results that are no figures, for pages: latencies, and snapshots of memory.
 
 /// Times of one kind, for histograms beside one another.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Times {
-    /// What took these times.
+    /// The operation that the latencies are of.
     pub title: String,
     /// Nanoseconds, by side.
     pub sides: Vec<(String, Vec<u64>)>,

@@ -37,7 +37,7 @@ pub struct Row {
     pub modelled: Option<Sides>,
     /// The range of the judged quantity while all parameters of the machine that were not measured vary.
     pub band: Option<Band>,
-    /// Why the modelled figure has no level, only a change: windows or seeds differ too much.
+    /// The reason if the modelled figure has only a change and no level: windows or seeds differ too much.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsteady: Option<String>,
     /// Values up to this one count as zero.

@@ -236,7 +236,7 @@ impl Outcome {
         Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
     }
 
-    /// Why a modelled figure has no level, if it has none.
+    /// The reason if a modelled figure has no level.
     fn unsteady(&self, metric: &str, sides: Option<&Sides>) -> Option<String> {
         let is_rate = ["pages_per_s", "bandwidth_bytes_per_s"].contains(&metric);
         if !self.is_settled() {

@@ -1,6 +1,6 @@
 //! The same work on machines with increasing numbers of CPUs, as series for a plot.
 
-use framewright_sim::machine::{MachineError, Spec};
+use framewright_sim::{machine::Spec, toml_file::TomlError};
 
 use super::{Column, ListSizes, Plan, Simulation};
 use crate::Error;
@@ -67,7 +67,7 @@ impl Scaling {
     }
 
     fn on(&self, cpus: u16) -> Result<Simulation, Error> {
-        let refused = |error: MachineError| {
+        let refused = |error: TomlError| {
             Error::memory(format_args!("cannot set up the memory of uniform:{cpus}: {error}"))
         };
         let spec = Spec::uniform(cpus).map_err(refused)?;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use framewright_sim::machine::nearest_name;
+use framewright_sim::toml_file::hint;
 use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, de::IntoDeserializer, de::value::Error as NameError};
 
@@ -114,13 +114,6 @@ pub fn compare(path: &Path, by: &str, figure: &str) -> Result<Compared, Error> {
 fn named<'n, T: Deserialize<'n>>(name: &'n str) -> Option<T> {
     let name: serde::de::value::StrDeserializer<'n, NameError> = name.into_deserializer();
     T::deserialize(name).ok()
-}
-
-fn hint<'w>(text: &str, words: impl Iterator<Item = &'w str> + Clone) -> String {
-    match nearest_name(text, words.clone()) {
-        Some(word) => format!("; the nearest is '{word}'"),
-        None => format!("; valid: {}", words.collect::<Vec<_>>().join(", ")),
-    }
 }
 
 /// The values in the order of their numbers, or in the order of the table if they are no numbers.

@@ -1,5 +1,9 @@
 //! One run of a plan: its command and its identity.
 
+use std::hash::Hasher;
+
+use twox_hash::XxHash64;
+
 use super::plan::{Column, Machine, Value};
 
 /// One run of a plan.
@@ -61,11 +65,17 @@ impl<'p> Entry<'p> {
     /// settings and the seed. It does not depend on the rest of the plan.
     #[must_use]
     pub fn id(&self) -> u64 {
-        let fixed = [env!("CARGO_PKG_VERSION"), self.workload, &self.machine.name];
-        let mut hash = Hash::default();
-        fixed.into_iter().for_each(|part| hash.add(part));
-        hash.add(&self.machine.description);
-        self.variable_args().for_each(|arg| hash.add(&arg));
+        let Machine { name, description, .. } = self.machine;
+        let mut hash = XxHash64::with_seed(0);
+        // Each part has an end, so that no two lists of parts are the same bytes.
+        let mut add = |part: &str| {
+            hash.write(part.as_bytes());
+            hash.write(&[0xff]);
+        };
+        [env!("CARGO_PKG_VERSION"), self.workload, name, description]
+            .into_iter()
+            .for_each(&mut add);
+        self.variable_args().for_each(|arg| add(&arg));
         hash.finish()
     }
 
@@ -74,31 +84,5 @@ impl<'p> Entry<'p> {
         let all = || self.options.iter().chain(&self.settings);
         let value = |name: &str| all().find(|(key, _)| *key == name).map(|it| it.1.text.as_str());
         columns.iter().map(|column| value(&column.name)).collect()
-    }
-}
-
-/// FNV-1a with 64 bits, with the finaliser of splitmix64, which distributes the identities evenly: samples and shards
-/// are chosen by them.
-struct Hash(u64);
-
-impl Default for Hash {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
-}
-
-impl Hash {
-    /// Adds a part and its end.
-    fn add(&mut self, part: &str) {
-        for byte in part.bytes().chain([0xff]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(self) -> u64 {
-        let mut hash = self.0;
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        hash ^ (hash >> 31)
     }
 }

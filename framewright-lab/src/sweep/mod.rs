@@ -39,5 +39,4 @@ pub use drive::{Done, Sweep};
 pub use entry::Entry;
 pub use parts::Figure;
 pub use plan::{Catalog, Machine, Plan};
-pub use read::PlanError;
 pub use table::Format;

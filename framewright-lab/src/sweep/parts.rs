@@ -39,7 +39,7 @@ impl Figure {
     }
 }
 
-/// What a run gave: figures, or the reason why it failed.
+/// The result of a run: figures, or the reason of its failure.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
     Figures(Vec<Figure>),

@@ -2,9 +2,11 @@
 
 use std::{collections::HashSet, fs, path::Path};
 
+use framewright_sim::toml_file::{Fault, Source, TomlError};
+
 use super::{
     entry::Entry,
-    read::{Axis, Draft, Item, PlanError, Source},
+    read::{Axis, Draft, Item, drafts},
 };
 
 /// The greatest size of a plan in bytes.
@@ -23,7 +25,7 @@ pub struct Machine {
     pub description: String,
 }
 
-/// What a plan may name. Errors are reasons, as messages for the user.
+/// The workloads, machines, options and settings that plans may name. Errors are messages for the user.
 pub trait Catalog {
     /// The machines that a workload can run on and that `text` names.
     ///
@@ -92,9 +94,9 @@ impl Plan {
     /// # Errors
     ///
     /// The file cannot be read, or has an error, which is named with its line, key and value.
-    pub fn open(path: &Path, catalog: &dyn Catalog) -> Result<Self, PlanError> {
+    pub fn open(path: &Path, catalog: &dyn Catalog) -> Result<Self, TomlError> {
         let file = path.display().to_string();
-        let fail = |reason: String| Source { file: &file, text: "" }.error(None, "", reason);
+        let fail = |reason: String| TomlError::about(&file, reason);
         let size = fs::metadata(path).map_err(|error| fail(error.to_string()))?.len();
         if size > MOST_BYTES {
             return Err(fail("is too large to be a plan".into()));
@@ -108,15 +110,15 @@ impl Plan {
     /// # Errors
     ///
     /// As [`Plan::open`].
-    pub fn from_toml(file: &str, text: &str, catalog: &dyn Catalog) -> Result<Self, PlanError> {
+    pub fn from_toml(file: &str, text: &str, catalog: &dyn Catalog) -> Result<Self, TomlError> {
+        let block = |draft: &Draft| Block::of(draft, catalog);
+        let blocks = drafts(text).and_then(|drafts| drafts.iter().map(block).collect());
         let source = Source { file, text };
-        let block = |draft: &Draft| Block::of(draft, &source, catalog);
-        let blocks: Vec<Block> = source.drafts()?.iter().map(block).collect::<Result<_, _>>()?;
+        let blocks: Vec<Block> = blocks.map_err(|fault| source.error(fault))?;
         let add = |sum: u64, block: &Block| sum.checked_add(block.len()?);
         let runs = blocks.iter().try_fold(0, add);
         if runs.is_none_or(|runs| runs > MOST_RUNS) {
-            let reason = format!("has more than {MOST_RUNS} runs");
-            return Err(source.error(None, "", reason));
+            return Err(TomlError::about(file, format!("has more than {MOST_RUNS} runs")));
         }
         let columns = columns(&blocks);
         Ok(Self { blocks, columns })
@@ -159,19 +161,18 @@ impl Plan {
 }
 
 impl Block {
-    fn of(draft: &Draft, source: &Source<'_>, catalog: &dyn Catalog) -> Result<Self, PlanError> {
+    fn of(draft: &Draft, catalog: &dyn Catalog) -> Result<Self, Fault> {
         for (key, items) in [("workloads", &draft.workloads), ("machines", &draft.machines)] {
             if items.is_empty() {
                 let reason = format!("is missing: write {key} = [\"NAME\", ...]");
-                return Err(source.error(draft.at.clone(), key, reason));
+                return Err(Fault::new(draft.at.clone(), key, reason));
             }
         }
         for item in &draft.workloads {
-            let fail = |reason| source.error_at(item, "workloads", reason);
-            catalog.workload(&item.text).map_err(fail)?;
+            catalog.workload(&item.text).map_err(|reason| item.fault("workloads", reason))?;
         }
         let workloads: Vec<String> = draft.workloads.iter().map(|it| it.text.clone()).collect();
-        let machines = machines(draft, source, catalog)?;
+        let machines = machines(draft, catalog)?;
         let options = |item: &Item, key: &str| {
             let value = (!item.is_switch).then_some(item.text.as_str());
             workloads.iter().try_for_each(|workload| catalog.option(workload, key, value))
@@ -179,12 +180,12 @@ impl Block {
         let settings = |item: &Item, key: &str| catalog.setting(key, &item.text);
         let seed = |item: &Item| {
             let reason = || "a seed is a whole number, 0 or more".to_owned();
-            item.text.parse().map_err(|_| source.error_at(item, "seeds", reason()))
+            item.text.parse().map_err(|_| item.fault("seeds", reason()))
         };
         let seeds: Vec<u64> = draft.seeds.iter().map(seed).collect::<Result<_, _>>()?;
         Ok(Self {
-            options: axes("options", &draft.options, source, &options)?,
-            settings: axes("settings", &draft.settings, source, &settings)?,
+            options: axes("options", &draft.options, &options)?,
+            settings: axes("settings", &draft.settings, &settings)?,
             seeds: if seeds.is_empty() { vec![1] } else { seeds },
             workloads,
             machines,
@@ -227,14 +228,10 @@ fn pairs<'p>(axes: &'p [(String, Vec<Value>)], chosen: &[usize]) -> Vec<(&'p str
 }
 
 /// The machines of a block, each of which has its own name.
-fn machines(
-    draft: &Draft,
-    source: &Source<'_>,
-    catalog: &dyn Catalog,
-) -> Result<Vec<Machine>, PlanError> {
+fn machines(draft: &Draft, catalog: &dyn Catalog) -> Result<Vec<Machine>, Fault> {
     let mut all: Vec<Machine> = Vec::new();
     for item in &draft.machines {
-        let fail = |reason| source.error_at(item, "machines", reason);
+        let fail = |reason| item.fault("machines", reason);
         let mut found = Vec::new();
         for workload in &draft.workloads {
             found = catalog.machines(&workload.text, &item.text).map_err(fail)?;
@@ -258,13 +255,12 @@ type Check<'c> = dyn Fn(&Item, &str) -> Result<(), String> + 'c;
 fn axes(
     section: &str,
     axes: &[Axis],
-    source: &Source<'_>,
     check: &Check<'_>,
-) -> Result<Vec<(String, Vec<Value>)>, PlanError> {
+) -> Result<Vec<(String, Vec<Value>)>, Fault> {
     let axis = |axis: &Axis| {
         let value = |item: &Item| {
             let key = format!("{section}.{}", axis.key);
-            check(item, &axis.key).map_err(|reason| source.error_at(item, &key, reason))?;
+            check(item, &axis.key).map_err(|reason| item.fault(&key, reason))?;
             Ok(Value { text: item.text.clone(), is_switch: item.is_switch })
         };
         let values = axis.items.iter().map(value).collect::<Result<_, _>>()?;

@@ -242,16 +242,6 @@ impl GfpFlags {
     /// The contents can be moved.
     pub const MOVABLE: Self = Self(1 << 10);
 
-    /// The flags as a number that [`GfpFlags::from_bits`] understands.
-    pub(crate) const fn bits(self) -> u16 {
-        self.0
-    }
-
-    /// The inverse of [`GfpFlags::bits`].
-    pub(crate) const fn from_bits(bits: u16) -> Self {
-        Self(bits)
-    }
-
     /// Whether all flags of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
@@ -262,15 +252,10 @@ impl GfpFlags {
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         let mut flags = Self::NONE;
-        let mut rest = text;
-        loop {
-            let (name, after) = rest.split_at(number::position(rest, b'|'));
+        for name in text.split(|&byte| byte == b'|') {
             flags = flags | Self::named(name);
-            match after.get(1..) {
-                Some(next) => rest = next,
-                None => return flags,
-            }
         }
+        flags
     }
 
     fn named(name: &[u8]) -> Self {

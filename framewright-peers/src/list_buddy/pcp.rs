@@ -19,7 +19,7 @@ pub(super) const HOLDING_LISTS: usize = HUGE + 2;
 /// The private list.
 pub(super) const PRIVATE: usize = HOLDING_LISTS;
 
-/// Which of a CPU's lists serves an order and type; `None` where the lists are not used.
+/// The list of a CPU that serves an order and migratetype; `None` where the lists are not used.
 #[inline]
 pub(super) fn list_index(order: u8, migratetype: MigrateType) -> Option<usize> {
     if order < LISTED_ORDERS {

@@ -10,7 +10,7 @@ pub enum BulkFree {
     SelectBeforeLock,
 }
 
-/// Which free of order 1 to 3 empties the lists of a CPU that mostly frees.
+/// The free of order 1 to 3 that drains the lists of a CPU that mostly frees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HighOrderDrain {
     /// The second in a row (the rule since 6.7).

@@ -1,4 +1,4 @@
-//! Why a run ended early.
+//! Reasons for the early end of a run.
 
 use framewright::CpuId;
 use thiserror::Error;

@@ -95,7 +95,7 @@ pub type Program<'a> = Box<dyn FnOnce(Cpu<'_>) + 'a>;
 /// Options of a machine.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Which CPU runs next.
+    /// The order in which CPUs run.
     pub schedule: Schedule,
     /// Whether stores to words (of the library's protocol for per-CPU lists) wait in store buffers,
     /// as on x86. A schedule by clocks uses no store buffers.
@@ -231,7 +231,7 @@ impl Machine {
         reached[point] += 1;
     }
 
-    /// How often the run reached each point ([`Machine::reach`]).
+    /// The number of times that the run reached each point ([`Machine::reach`]).
     pub(crate) fn reached(&self) -> Vec<u64> {
         self.0.reached.borrow().clone()
     }

@@ -1,4 +1,4 @@
-//! How page faults allocate: frames come from the library, and are put on its LRU lists.
+//! Allocation by page faults: frames come from the library, and are put on its LRU lists.
 
 use framewright::{
     CpuToken, MigrateType, Order, Pfn, Request,

@@ -15,7 +15,6 @@
 //! | `read`      | TOML to a [`Spec`]; errors name file, line, key and value              |
 //! | `write`     | a [`Spec`] to TOML, as a template for other machines                   |
 //! | `plausible` | checks that refuse costs with which a run would never end              |
-//! | `error`     | [`MachineError`], with a hint at the nearest name                      |
 //!
 //! The format in brief:
 //!
@@ -39,7 +38,6 @@
 
 mod basis;
 mod costs;
-mod error;
 mod parameter;
 mod plausible;
 mod presets;
@@ -55,8 +53,7 @@ pub use costs::{
     Cache, Clock, Code, Costs, Fault, Interrupt, Latency, Library, Lock, Memory, PARAMETERS,
     Syscall, Tick, Tlb,
 };
-pub use error::MachineError;
 pub use parameter::{Parameter, Unit};
-pub use presets::{nearest_name, presets};
+pub use presets::presets;
 pub use spec::{Figure, Inherited, Relation, Spec};
 pub use topology::{MOST_CPUS, Node, Topology};

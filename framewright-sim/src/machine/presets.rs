@@ -1,10 +1,10 @@
 //! The built-in machines, and uniform ones of a given size.
 
 use super::basis::{Basis, Provenance};
-use super::error::{MachineError, hint, nearest};
 use super::read::{Draft, read};
 use super::spec::Spec;
 use super::topology::{MOST_CPUS, Node, Parts, Topology};
+use crate::toml_file::{TomlError, hint};
 
 /// The base of every description that names no other.
 pub(super) const COMMON: &str = "common";
@@ -33,11 +33,6 @@ pub fn presets() -> impl ExactSizeIterator<Item = &'static str> + Clone {
     FILES.iter().map(|(name, _)| *name)
 }
 
-/// The nearest of `names` to `name`, if one is near.
-pub fn nearest_name<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    nearest(name, names)
-}
-
 /// The machine called `name` that needs no file.
 pub(super) fn built_in(name: &str) -> Option<Spec> {
     match name.strip_prefix("uniform:") {
@@ -48,7 +43,7 @@ pub(super) fn built_in(name: &str) -> Option<Spec> {
 }
 
 /// The draft of the base machine `base`; `None` if there is no such machine.
-pub(super) fn base(base: &str) -> Option<Result<Draft, MachineError>> {
+pub(super) fn base(base: &str) -> Option<Result<Draft, TomlError>> {
     if base == COMMON {
         let text = include_str!("presets/common.toml");
         return Some(read("common.toml", text, Some(Draft::default())));
@@ -63,14 +58,14 @@ impl Spec {
     /// # Errors
     ///
     /// If there is no such preset. The error names the nearest one.
-    pub fn preset(name: &str) -> Result<Self, MachineError> {
+    pub fn preset(name: &str) -> Result<Self, TomlError> {
         if !presets().any(|preset| preset == name) {
             let reason = format!("there is no such machine{}", hint(name, presets()));
-            return Err(MachineError::about(name, reason));
+            return Err(TomlError::about(name, reason));
         }
         match base(name) {
             Some(draft) => draft?.finish(name),
-            None => Err(MachineError::about(name, "there is no such machine")),
+            None => Err(TomlError::about(name, "there is no such machine")),
         }
     }
 
@@ -81,11 +76,11 @@ impl Spec {
     /// # Errors
     ///
     /// If `cpus` is zero or more than [`MOST_CPUS`].
-    pub fn uniform(cpus: u16) -> Result<Self, MachineError> {
+    pub fn uniform(cpus: u16) -> Result<Self, TomlError> {
         let name = format!("uniform:{cpus}");
         if !(1..=MOST_CPUS).contains(&cpus) {
             let reason = format!("uniform:N takes 1 to {MOST_CPUS} CPUs, as in uniform:64");
-            return Err(MachineError::about(&name, reason));
+            return Err(TomlError::about(&name, reason));
         }
         let sockets = cpus.div_ceil(UNIFORM_SOCKET);
         let on_socket = |socket| cpus / sockets + u16::from(socket < cpus % sockets);
@@ -105,7 +100,7 @@ impl Spec {
             },
         };
         let topology = Topology::new(parts)
-            .map_err(|impossible| MachineError::about(&name, impossible.reason))?;
+            .map_err(|impossible| TomlError::about(&name, impossible.reason))?;
         let mut draft = base(COMMON).unwrap_or_else(|| Ok(Draft::default()))?;
         draft.name = Some(name);
         draft.description = Some("a uniform machine: one socket and node per 28 CPUs".into());

@@ -14,19 +14,17 @@ use toml::de::{DeTable, DeValue};
 
 use super::basis::Provenance;
 use super::costs::{Costs, PARAMETERS};
-use super::error::{MachineError, hint};
 use super::parameter::sections;
 use super::plausible::{self, Implausible};
 use super::presets::{COMMON, base, built_in, presets};
 use super::spec::{Figure, Inherited, Spec};
 use super::topology::Topology;
+use crate::toml_file::{Fault, Source, TomlError, hint};
 
 mod section;
-mod source;
 mod topology;
 
 use section::Sourcing;
-use source::{Fault, Source};
 
 /// The greatest size of a description in bytes.
 const MOST_BYTES: u64 = 1 << 20;
@@ -55,9 +53,9 @@ impl Spec {
     /// # Errors
     ///
     /// If the file cannot be read, or has an error, which is named with its line, key and value.
-    pub fn from_file(path: &Path) -> Result<Self, MachineError> {
+    pub fn from_file(path: &Path) -> Result<Self, TomlError> {
         let file = path.display().to_string();
-        let text = text_of(path).map_err(|error| MachineError::about(&file, error.to_string()))?;
+        let text = text_of(path).map_err(|error| TomlError::about(&file, error.to_string()))?;
         Self::from_toml(&file, &text)
     }
 
@@ -66,7 +64,7 @@ impl Spec {
     /// # Errors
     ///
     /// The error, with its line, key and value.
-    pub fn from_toml(file: &str, text: &str) -> Result<Self, MachineError> {
+    pub fn from_toml(file: &str, text: &str) -> Result<Self, TomlError> {
         let draft = read(file, text, None)?;
         let inherited = draft.inherited();
         let spec = Spec { inherited, ..draft.finish(file)? };
@@ -93,8 +91,8 @@ fn text_of(path: &Path) -> io::Result<String> {
 
 impl Draft {
     /// The complete machine.
-    pub(super) fn finish(self, file: &str) -> Result<Spec, MachineError> {
-        let missing = |what: &str| MachineError::about(file, format!("there is no {what}"));
+    pub(super) fn finish(self, file: &str) -> Result<Spec, TomlError> {
+        let missing = |what: &str| TomlError::about(file, format!("there is no {what}"));
         let topology = self.topology.ok_or_else(|| {
             missing("[topology]: sockets, cores_per_socket, threads_per_core, nodes")
         })?;
@@ -131,7 +129,7 @@ impl Draft {
 }
 
 /// Reads `text` into the draft `below`, or into the draft of its base machine.
-pub(super) fn read(file: &str, text: &str, below: Option<Draft>) -> Result<Draft, MachineError> {
+pub(super) fn read(file: &str, text: &str, below: Option<Draft>) -> Result<Draft, TomlError> {
     let source = Source { file, text };
     apply(text, below).map_err(|fault| source.error(fault))
 }

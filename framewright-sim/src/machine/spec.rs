@@ -2,9 +2,9 @@
 
 use super::basis::Provenance;
 use super::costs::{Costs, PARAMETERS};
-use super::error::{MachineError, hint};
 use super::parameter::{Parameter, find};
 use super::topology::{Node, Parts, Topology};
+use crate::toml_file::{TomlError, hint};
 
 /// Bytes of a frame.
 const FRAME: u64 = 4096;
@@ -21,7 +21,7 @@ const FRAME: u64 = 4096;
 /// // The same machine with locks that cost twice as much, as a file to edit.
 /// let slow = spec.scaled("lock.atomic", 2.0)?;
 /// println!("{}", slow.to_toml());
-/// # Ok::<(), framewright_sim::machine::MachineError>(())
+/// # Ok::<(), framewright_sim::toml_file::TomlError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
@@ -179,7 +179,7 @@ impl Spec {
     /// # Errors
     ///
     /// If a machine cannot have this number of CPUs.
-    pub fn with_cpus(&self, cpus: u16) -> Result<Self, MachineError> {
+    pub fn with_cpus(&self, cpus: u16) -> Result<Self, TomlError> {
         if cpus == self.cpus() {
             return Ok(self.clone());
         }
@@ -193,7 +193,7 @@ impl Spec {
         };
         let topology = Topology::new(parts);
         let topology =
-            topology.map_err(|impossible| MachineError::about(&self.name, impossible.reason))?;
+            topology.map_err(|impossible| TomlError::about(&self.name, impossible.reason))?;
         Ok(Self { topology, ..self.clone() })
     }
 
@@ -203,11 +203,11 @@ impl Spec {
     /// # Errors
     ///
     /// If there is no such parameter. The error names the nearest one.
-    pub fn scaled(&self, key: &str, factor: f64) -> Result<Self, MachineError> {
+    pub fn scaled(&self, key: &str, factor: f64) -> Result<Self, TomlError> {
         let Some((_, parameter)) = find(key) else {
             let keys = PARAMETERS.iter().map(|parameter| parameter.key);
             let reason = format!("there is no parameter '{key}'{}", hint(key, keys));
-            return Err(MachineError::about(&self.name, reason));
+            return Err(TomlError::about(&self.name, reason));
         };
         let range = parameter.unit.range();
         let scaled = (parameter.get(&self.costs) as f64 * factor).round() as u64;

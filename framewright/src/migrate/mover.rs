@@ -114,7 +114,7 @@ pub enum ClaimEnd {
     TooMany,
 }
 
-/// How an embedder moves its pages; the [module](super) describes the steps. All methods get
+/// An embedder's steps of a migration, which the [module](super) describes. All methods get
 /// slices, and no method is called under a lock of the library.
 ///
 /// # Safety

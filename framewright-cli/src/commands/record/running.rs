@@ -33,7 +33,7 @@ pub(crate) struct Running {
 pub(crate) struct Ended {
     /// Its program.
     pub(crate) name: String,
-    /// How it ended; `None` if it still runs.
+    /// Its exit status; `None` if it still runs.
     pub(crate) status: Option<ExitStatus>,
 }
 

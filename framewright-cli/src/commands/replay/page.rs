@@ -1,5 +1,4 @@
-//! What the page of a replay shows besides its figures: the verdict, free blocks by order over time, zone locks and
-//! fallbacks.
+//! The parts of a replay's page besides its figures: verdict, free blocks by order over time, zone locks, fallbacks.
 
 use framewright_lab::{
     html::{Details, Listing},

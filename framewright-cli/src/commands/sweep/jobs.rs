@@ -13,10 +13,11 @@ use framewright_lab::{
     sweep::{Catalog, Entry, Figure, Machine as PlanMachine},
     workloads::Workload,
 };
-use framewright_sim::machine::nearest_name;
+use framewright_sim::toml_file::hint;
 
 use crate::args::machine::Machine;
 use crate::commands::{
+    OUTPUTS,
     high_alloc::{self, HighAllocArgs},
     paging::{self, CdnArgs, MmapReadArgs, PagingArgs},
     workload::{self, Machines, PageFaultArgs, WorkloadArgs},
@@ -35,8 +36,8 @@ const GIVEN: [(&str, &str); 5] = [
     ("set", "[settings]"),
     ("vs", "[settings] with a list of values"),
 ];
-/// Options without a meaning for a run of a sweep.
-const WITHOUT_MEANING: [&str; 6] = ["json", "csv", "picture", "sharing", "beside", "from"];
+/// Options without a meaning for a run of a sweep, besides those that name output files.
+const WITHOUT_MEANING: [&str; 3] = ["sharing", "beside", "from"];
 
 /// A run: a workload with its options.
 enum Job {
@@ -122,12 +123,8 @@ impl Catalog for Programs {
         if WORKLOADS.contains(&name) {
             return Ok(());
         }
-        let nearest = nearest_name(name, WORKLOADS.into_iter());
-        let nearest = nearest.map_or_else(String::new, |name| format!("; the nearest is '{name}'"));
-        Err(format!(
-            "there is no such workload for a sweep{nearest}; valid: {}",
-            WORKLOADS.join(", ")
-        ))
+        let hint = hint(name, WORKLOADS.into_iter());
+        Err(format!("there is no such workload for a sweep{hint}"))
     }
 
     fn machines(&self, workload: &str, text: &str) -> Result<Vec<PlanMachine>, String> {
@@ -165,12 +162,9 @@ impl Catalog for Programs {
             return Err(format!("is no option of a plan: write {place}"));
         }
         let names = names(workload);
-        if WITHOUT_MEANING.contains(&key) || !names.iter().any(|name| name == key) {
-            let known = || names.iter().map(String::as_str).filter(|name| is_offered(name));
-            let hint = match nearest_name(key, known()) {
-                Some(name) => format!("; the nearest is '{name}'"),
-                None => format!("; valid: {}", known().collect::<Vec<_>>().join(", ")),
-            };
+        let known = || names.iter().map(String::as_str).filter(|name| is_offered(name));
+        if !known().any(|name| name == key) {
+            let hint = hint(key, known());
             return Err(format!("{workload} has no such option for a sweep{hint}"));
         }
         let arg = value.map_or_else(|| format!("--{key}"), |value| format!("--{key}={value}"));
@@ -184,7 +178,9 @@ impl Catalog for Programs {
 }
 
 fn is_offered(option: &str) -> bool {
-    !WITHOUT_MEANING.contains(&option) && GIVEN.iter().all(|(given, _)| *given != option)
+    let is_output = OUTPUTS.iter().any(|output| output.trim_start_matches('-') == option);
+    let is_given = GIVEN.iter().any(|(given, _)| *given == option);
+    !is_output && !is_given && !WITHOUT_MEANING.contains(&option)
 }
 
 /// The names of the options of a workload.

@@ -204,7 +204,7 @@ fn states() -> Result<Vec<State>, Error> {
     states.map_err(Error::from)
 }
 
-/// Why no figure has a band.
+/// The reason for the absence of bands.
 const NO_BANDS: &str = "no bands: no modelled figure of this experiment was published, and a variation of the machine \
                         would take as long as a seed";
 

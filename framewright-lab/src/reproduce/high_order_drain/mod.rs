@@ -109,7 +109,7 @@ const NOT_MODELLED: [&str; 2] = [
     "cgroups: the eight builds of the server ran in one each, which share nothing that the allocator could see",
 ];
 
-/// Why the published bandwidth cannot be reached.
+/// The reason for a bandwidth below the published one.
 const PINNED: &str = "sockets: the published gain of 16.8 % of bandwidth is explained there by the reuse of frames that a \
                       cache still has. Here every writer and every reader is pinned to a CPU, so no CPU both frees and \
                       allocates, and its lists reuse nothing: this model cannot show that part of the gain";

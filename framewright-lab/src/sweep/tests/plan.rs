@@ -66,7 +66,7 @@ fn a_bad_plan_is_refused_with_line_key_and_value() {
             "workloads = \"work\"\nmachines = [\"m1\", \"pair\"]",
             "plan.toml:2: machines = pair: a machine called m1 is in the list twice",
         ),
-        ("workloads = []\nmachines = \"m0\"", "plan.toml:1: workloads: has no values"),
+        ("workloads = []\nmachines = \"m0\"", "plan.toml:1: workloads = []: has no values"),
         ("workloads = 2020-01-01", "plan.toml:1: workloads = 2020-01-01: takes a text of one line"),
         ("runs = 3", "plan.toml:1: runs = 3: is a list of tables: write [[runs]] above each"),
         ("settings = 3", "plan.toml:1: settings = 3: is a section: write [settings]"),

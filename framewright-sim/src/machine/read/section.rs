@@ -5,9 +5,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::super::basis::{Basis, Provenance};
 use super::super::costs::PARAMETERS;
-use super::super::error::hint;
 use super::super::parameter::{Parameter, find};
 use super::{Draft, Fault, string, unknown_key, whole};
+use crate::toml_file::hint;
 
 /// Reads a section of parameters. Its `basis` and `note` apply to parameters that have none.
 pub(super) fn read(
