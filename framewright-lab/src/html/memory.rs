@@ -14,12 +14,12 @@ const WIDTH: usize = 480;
 
 /// The maps with their slider, and a chart for each side. The picture is the same without a script, and in print.
 pub(super) fn render(sides: &[MemoryStates], picture: Option<&str>) -> Markup {
-    let sides: Vec<&MemoryStates> = sides.iter().filter(|side| !side.moments.is_empty()).collect();
+    let sides: Vec<&MemoryStates> = sides.iter().filter(|side| !side.states.is_empty()).collect();
     html! {
         @if let Some(first) = sides.first() {
-            div.moving hidden {
-                div.moment { input type="range" min="0" value="0" aria-label="moment"; output {} }
-                div.films { @for side in &sides { (map(side)) } }
+            div.memory-states hidden {
+                div.state { input type="range" min="0" value="0" aria-label="state of memory"; output {} }
+                div.maps { @for side in &sides { (map(side)) } }
                 div.keys {
                     @for of in used(&sides) {
                         span { i style=(format!("background:{}", of.colour)) {} (of.name) }
@@ -44,7 +44,7 @@ pub(super) fn render(sides: &[MemoryStates], picture: Option<&str>) -> Markup {
 }
 
 fn map(side: &MemoryStates) -> Markup {
-    let cells = side.moments.first().map_or(0, |moment| moment.cells.len() / 2);
+    let cells = side.states.first().map_or(0, |state| state.cells.len() / 2);
     let height = cells.div_ceil(side.columns.max(1)) * WIDTH / side.columns.max(1);
     html! {
         figure {
@@ -57,7 +57,7 @@ fn map(side: &MemoryStates) -> Markup {
 /// The uses that any cell has.
 fn used(sides: &[&MemoryStates]) -> Vec<CellUse> {
     let has = |of: &CellUse| {
-        sides.iter().flat_map(|side| &side.moments).any(|moment| moment.cells.contains(of.letter))
+        sides.iter().flat_map(|side| &side.states).any(|state| state.cells.contains(of.letter))
     };
     sides.first().map_or_else(Vec::new, |side| side.uses.iter().copied().filter(has).collect())
 }
@@ -70,9 +70,9 @@ fn data(sides: &[&MemoryStates]) -> String {
         .map(|of| (of.letter.to_string(), json!([of.name, of.colour])))
         .collect();
     let side = |side: &&MemoryStates| {
-        let moment = |moment: &crate::report::MemoryState| json!({ "time": moment.time, "cells": moment.cells });
-        let moments: Vec<Value> = side.moments.iter().map(moment).collect();
-        json!({ "label": side.label, "columns": side.columns, "group": side.group, "moments": moments })
+        let state = |state: &crate::report::MemoryState| json!({ "time": state.time, "cells": state.cells });
+        let states: Vec<Value> = side.states.iter().map(state).collect();
+        json!({ "label": side.label, "columns": side.columns, "group": side.group, "states": states })
     };
     let sides: Vec<Value> = sides.iter().map(side).collect();
     json!({ "uses": uses, "sides": sides }).to_string().replace('<', "\\u003c")
@@ -90,8 +90,8 @@ fn uses(side: &MemoryStates) -> Markup {
             return Line { label: String::new(), points: Vec::new() };
         };
         let count = |cells: &str| (cells.matches(letter).count() * side.group) as f64;
-        let moments = (1..).zip(&side.moments);
-        let points = moments.map(|(nth, moment)| Point(f64::from(nth), count(&moment.cells)));
+        let states = (1..).zip(&side.states);
+        let points = states.map(|(nth, state)| Point(f64::from(nth), count(&state.cells)));
         Line { label: of.name.to_owned(), points: points.collect() }
     };
     let panel = Panel {

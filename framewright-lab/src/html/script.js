@@ -97,15 +97,15 @@
   }
 
   // Memory over time: a map of pageblocks for each side, and one slider for all.
-  for (const moving of document.querySelectorAll(".moving")) {
-    const memory = JSON.parse(moving.querySelector("script").textContent);
-    moving.hidden = false;
-    const [slider, time] = [moving.querySelector("input"), moving.querySelector("output")];
-    const maps = [...moving.querySelectorAll("svg")];
+  for (const section of document.querySelectorAll(".memory-states")) {
+    const memory = JSON.parse(section.querySelector("script").textContent);
+    section.hidden = false;
+    const [slider, time] = [section.querySelector("input"), section.querySelector("output")];
+    const maps = [...memory-states.querySelectorAll("svg")];
     const cells = maps.map((svg, side) => {
-      const { columns, moments } = memory.sides[side];
+      const { columns, states } = memory.sides[side];
       const step = 480 / columns, size = step * 0.86;
-      return [...Array(moments[0].cells.length / 2)].map((_, nth) => {
+      return [...Array(states[0].cells.length / 2)].map((_, nth) => {
         const place = { x: (nth % columns) * step, y: Math.floor(nth / columns) * step, width: size };
         const [pale, full] = [drawn("rect", { ...place, height: size, "fill-opacity": 0.18 }), drawn("rect", place)];
         const title = drawn("title", {});
@@ -117,11 +117,11 @@
     });
     const show = () => {
       const words = [];
-      memory.sides.forEach(({ group, moments }, side) => {
-        const moment = moments[Math.min(slider.value, moments.length - 1)];
-        words.push(moment.time);
+      memory.sides.forEach(({ group, states }, side) => {
+        const state = states[Math.min(slider.value, states.length - 1)];
+        words.push(state.time);
         cells[side].forEach((cell, nth) => {
-          const [use, share] = [moment.cells[2 * nth], Number(moment.cells[2 * nth + 1]) / 9];
+          const [use, share] = [state.cells[2 * nth], Number(state.cells[2 * nth + 1]) / 9];
           const [name, colour] = memory.uses[use];
           for (const rect of [cell.pale, cell.full]) rect.setAttribute("fill", colour);
           cell.full.setAttribute("y", cell.y + cell.size * (1 - share));
@@ -131,7 +131,7 @@
       });
       time.value = [...new Set(words)].join("; ");
     };
-    slider.max = Math.max(...memory.sides.map((side) => side.moments.length)) - 1;
+    slider.max = Math.max(...memory.sides.map((side) => side.states.length)) - 1;
     slider.addEventListener("input", show);
     show();
   }

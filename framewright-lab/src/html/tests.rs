@@ -53,7 +53,7 @@ fn memory_has_a_map_and_cannot_end_its_script() {
             CellUse { letter: 'm', name: "movable", colour: "#0072b2" },
             CellUse { letter: 'r', name: "reclaimable", colour: "#e69f00" },
         ],
-        moments: vec![MemoryState { time: "now".into(), cells: "m5m9r0".into() }],
+        states: vec![MemoryState { time: "now".into(), cells: "m5m9r0".into() }],
     };
     let details = Details { memory: vec![memory("</script>")], ..Details::default() };
     let page = page(&report(), &details);

@@ -21,7 +21,7 @@ pub struct MemoryStates {
     /// The uses that cells have.
     pub uses: Vec<CellUse>,
     /// The states.
-    pub moments: Vec<MemoryState>,
+    pub states: Vec<MemoryState>,
 }
 
 /// A use of a pageblock.
@@ -35,10 +35,10 @@ pub struct CellUse {
     pub colour: &'static str,
 }
 
-/// The memory at one moment.
+/// The memory at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryState {
-    /// The moment in words.
+    /// The time in words.
     pub time: String,
     /// For each cell a letter, its use, and a digit, its share in use in ninths.
     pub cells: String,

@@ -15,7 +15,7 @@ pub(in super::super) fn states(label: &str, seen: &[Snapshot]) -> MemoryStates {
         colour: colour(of),
     });
     let other = CellUse { letter: LETTERS[5], name: "other", colour: "#7f7f7f" };
-    let moment = |snapshot: &Snapshot| MemoryState {
+    let state = |snapshot: &Snapshot| MemoryState {
         time: format!(
             "pass {}, {}, {}",
             snapshot.pass,
@@ -29,7 +29,7 @@ pub(in super::super) fn states(label: &str, seen: &[Snapshot]) -> MemoryStates {
         columns: grid.columns,
         group: grid.group,
         uses: uses.chain([other]).collect(),
-        moments: seen.iter().map(moment).collect(),
+        states: seen.iter().map(state).collect(),
     }
 }
 
@@ -48,8 +48,8 @@ mod tests {
     #[test]
     fn a_cell_is_a_letter_and_a_digit() {
         let states = states("base", &[snapshot(1, 40), snapshot(2, 40)]);
-        assert_eq!((states.columns, states.group, states.moments.len()), (32, 1, 2));
-        assert_eq!(states.moments[0].cells, "m5".repeat(40));
-        assert_eq!(states.moments[1].time, "pass 2, 7 requests, 1.5 s");
+        assert_eq!((states.columns, states.group, states.states.len()), (32, 1, 2));
+        assert_eq!(states.states[0].cells, "m5".repeat(40));
+        assert_eq!(states.states[1].time, "pass 2, 7 requests, 1.5 s");
     }
 }
