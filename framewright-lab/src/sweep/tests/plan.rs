@@ -95,7 +95,7 @@ fn a_bad_plan_is_refused_with_line_key_and_value() {
             "[settings]\na.x = [1,\n  \"bad\"]",
             "plan.toml:5: settings.a.x = bad: there is no such value",
         ),
-        ("[settings]\na.x = [[1]]", "plan.toml:4: settings.a.x: takes a text of one line"),
+        ("[settings]\na.x = [[1]]", "plan.toml:4: settings.a.x = [1]: takes a text of one line"),
     ] {
         let error = refused(&format!("{head}{text}"));
         assert!(error.starts_with(expected), "{text}: {error}");
