@@ -101,7 +101,7 @@
     const memory = JSON.parse(section.querySelector("script").textContent);
     section.hidden = false;
     const [slider, time] = [section.querySelector("input"), section.querySelector("output")];
-    const maps = [...memory-states.querySelectorAll("svg")];
+    const maps = [...section.querySelectorAll("svg")];
     const cells = maps.map((svg, side) => {
       const { columns, states } = memory.sides[side];
       const step = 480 / columns, size = step * 0.86;
