@@ -423,7 +423,7 @@ enum fw_error fw_drain_cpu(struct fw_memory *memory, uint32_t cpu);
 //
 // # Safety
 //
-// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
+// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. The caller is not an interrupt handler.
 enum fw_error fw_cpu_release(struct fw_memory *memory);
 
 // Takes offline a CPU that has called `fw_cpu_release`. Its lists stay empty, and those of other CPUs may grow longer.

@@ -2,7 +2,9 @@
 
 use core::ffi::{CStr, c_char};
 
-use framewright::{AllocError, CpuError, FreeError, HotplugError, InitError, RangeError};
+use framewright::{
+    AllocError, CpuError, FreeError, HotplugError, InitError, RangeError, global::GlobalError,
+};
 
 /// The result of a call. A refused call changes nothing.
 #[repr(C)]
@@ -235,6 +237,17 @@ impl From<CpuError> for FwError {
             CpuError::NoSuchCpu(_) => FwError::NoSuchCpu,
             CpuError::InUse(_) => FwError::CpuInUse,
             CpuError::Offline(_) => FwError::CpuOffline,
+            _ => FwError::Other,
+        }
+    }
+}
+
+impl From<GlobalError> for FwError {
+    fn from(error: GlobalError) -> Self {
+        match error {
+            GlobalError::NotInitialised => FwError::NotInitialised,
+            GlobalError::Cpu(error) => error.into(),
+            GlobalError::Alloc(error) => error.into(),
             _ => FwError::Other,
         }
     }

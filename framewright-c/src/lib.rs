@@ -18,7 +18,6 @@ mod memory;
 #[cfg(not(feature = "std"))]
 mod panic;
 mod platform;
-mod slot;
 mod text;
 
 pub use calls::*;

@@ -7,13 +7,13 @@ use core::{
 };
 
 use framewright::{
-    AllocError, Block, Config, CpuId, FreeError, Layout, Memory, Order, Pfn, Request,
+    Block, Config, Layout, Memory, Request,
+    global::{CpuSlot, CpuSlots, GlobalError},
 };
 
 use crate::{
     error::{ErrorAt, FwError},
     platform::Machine,
-    slot::Slot,
 };
 
 /// The state of an initialised memory: "FRAM" in ASCII.
@@ -24,7 +24,8 @@ pub struct FwMemory {
     /// [`READY`], or something else before the initialisation and after the end.
     state: AtomicU32,
     memory: Memory<'static, Machine>,
-    slots: &'static [Slot],
+    /// `memory` with the tokens of its CPUs.
+    pub(crate) cpus: CpuSlots<Machine>,
 }
 
 // All CPUs share the memory behind the pointer, so it must be `Sync`.
@@ -44,9 +45,9 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(config: &Config<'_>) -> Result<Self, ErrorAt> {
         let layout = Layout::new::<Machine>(config)?;
-        let slots = size_of::<FwMemory>().next_multiple_of(align_of::<Slot>());
-        let behind = slots + usize::from(config.cpus) * size_of::<Slot>();
-        let align = layout.align().max(align_of::<FwMemory>()).max(align_of::<Slot>());
+        let slots = size_of::<FwMemory>().next_multiple_of(align_of::<CpuSlot<Machine>>());
+        let behind = slots + usize::from(config.cpus) * size_of::<CpuSlot<Machine>>();
+        let align = layout.align().max(align_of::<FwMemory>()).max(align_of::<CpuSlot<Machine>>());
         Ok(Self {
             slots,
             metadata: behind.next_multiple_of(align),
@@ -83,9 +84,9 @@ impl FwMemory {
         // buffer is aligned for all of them. The caller promises that no other code uses them.
         let (metadata, slots) = unsafe {
             let metadata = buffer.add(plan.metadata).cast::<MaybeUninit<u8>>();
-            let slots = buffer.add(plan.slots).cast::<Slot>();
+            let slots = buffer.add(plan.slots).cast::<CpuSlot<Machine>>();
             for nth in 0..usize::from(config.cpus) {
-                slots.add(nth).write(Slot::new());
+                slots.add(nth).write(CpuSlot::new());
             }
             (
                 NonNull::slice_from_raw_parts(metadata, plan.metadata_bytes).as_mut(),
@@ -94,8 +95,13 @@ impl FwMemory {
         };
         let memory = Memory::new(machine, config, metadata)?;
         let this = buffer.cast::<Self>();
-        // SAFETY: as above.
-        unsafe { this.write(Self { state: AtomicU32::new(0), memory, slots }) };
+        // SAFETY: as above. The slots were made for this memory. All fields are written before the state becomes READY.
+        unsafe {
+            let at = this.as_ptr();
+            (&raw mut (*at).memory).write(memory);
+            (&raw mut (*at).cpus).write(CpuSlots::new(&(*at).memory, slots));
+            (&raw mut (*at).state).write(AtomicU32::new(0));
+        }
         // SAFETY: the memory was written above.
         unsafe { this.as_ref() }.state.store(READY, Ordering::Release);
         Ok(this)
@@ -133,93 +139,12 @@ impl FwMemory {
     /// Allocates a block on this CPU, or bypassing its lists while the token is in use.
     #[inline(always)]
     pub(crate) fn alloc(&'static self, request: Request) -> Result<Block<'static>, FwError> {
-        let pinned = self.memory.platform().pin();
-        let cpu = pinned.cpu();
-        if let Some(slot) = self.slots.get(cpu.index())
-            // SAFETY: the caller is pinned on this CPU until the function ends.
-            && let Some(mut slot) = unsafe { slot.enter() }
-            && let Some(token) = slot.claimed()
-        {
-            return token.alloc(request).map_err(refused);
-        }
-        self.alloc_otherwise(request, cpu)
-    }
-
-    /// As [`FwMemory::alloc`], if the token is in use or was not claimed. The caller is pinned on `cpu`.
-    #[cold]
-    #[inline(never)]
-    fn alloc_otherwise(
-        &'static self,
-        request: Request,
-        cpu: CpuId,
-    ) -> Result<Block<'static>, FwError> {
-        let slot = self.slots.get(cpu.index()).ok_or(FwError::NoSuchCpu)?;
-        // SAFETY: the caller is pinned on this CPU until the function ends.
-        match unsafe { slot.enter() } {
-            Some(mut slot) => Ok(slot.token(&self.memory, cpu)?.alloc(request)?),
-            None => Ok(self.memory.alloc_bypassing_lists(request)?),
-        }
-    }
-
-    /// Frees a block on this CPU, or to the zone if the token of the CPU is in use or cannot be
-    /// claimed.
-    ///
-    /// # Safety
-    ///
-    /// As for [`CpuToken::free_raw`](framewright::CpuToken::free_raw).
-    #[inline(always)]
-    pub(crate) unsafe fn free(&'static self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let pinned = self.memory.platform().pin();
-        let cpu = pinned.cpu();
-        if let Some(slot) = self.slots.get(cpu.index())
-            // SAFETY: the caller is pinned on this CPU until the function ends.
-            && let Some(mut slot) = unsafe { slot.enter() }
-            && let Some(token) = slot.claimed()
-        {
-            // SAFETY: the contract is that of this function.
-            return unsafe { token.free_raw(pfn, order) };
-        }
-        // SAFETY: the contract is that of this function.
-        unsafe { self.free_otherwise(pfn, order, cpu) }
-    }
-
-    /// As [`FwMemory::free`], if the token is in use or was not claimed. The caller is pinned on `cpu`.
-    ///
-    /// # Safety
-    ///
-    /// As for [`FwMemory::free`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn free_otherwise(
-        &'static self,
-        pfn: Pfn,
-        order: Order,
-        cpu: CpuId,
-    ) -> Result<(), FreeError> {
-        if let Some(slot) = self.slots.get(cpu.index())
-            // SAFETY: the caller is pinned on this CPU until the function ends.
-            && let Some(mut slot) = unsafe { slot.enter() }
-            && let Ok(token) = slot.token(&self.memory, cpu)
-        {
-            // SAFETY: the contract is that of this function.
-            return unsafe { token.free_raw(pfn, order) };
-        }
-        // SAFETY: the contract is that of this function.
-        unsafe { self.memory.free_raw_bypassing_lists(pfn, order) }
-    }
-
-    /// Frees the blocks on the lists of this CPU, and gives back its token.
-    pub(crate) fn release_cpu(&'static self) -> Result<(), FwError> {
-        let pinned = self.memory.platform().pin();
-        let slot = self.slots.get(pinned.cpu().index()).ok_or(FwError::NoSuchCpu)?;
-        // SAFETY: the caller is pinned on this CPU until the function ends.
-        unsafe { slot.enter() }.ok_or(FwError::CpuInUse)?.release();
-        Ok(())
+        self.cpus.alloc(request).map_err(refused)
     }
 }
 
 /// The number of an error, outside the hot path.
 #[cold]
-fn refused(error: AllocError) -> FwError {
+fn refused(error: GlobalError) -> FwError {
     error.into()
 }

@@ -8,6 +8,7 @@ use core::{
 use framewright::{
     CpuId, Order, Pfn, Platform,
     frame::FRAME_SIZE,
+    global::Pinning,
     observe::{Corruption, Finding},
     platform::{BarrierTarget, OwnerLock, Probe, Wait, poison_word},
     sync::{PlainWord, TicketLock},
@@ -87,6 +88,7 @@ pub struct FwPlatform {
 }
 
 type Pin = unsafe extern "C" fn(*mut c_void) -> u32;
+type Unpin = unsafe extern "C" fn(*mut c_void, u32);
 type Report = unsafe extern "C" fn(*mut c_void, *const FwCorruption);
 type IrqSave = unsafe extern "C" fn(*mut c_void) -> usize;
 type IrqRestore = unsafe extern "C" fn(*mut c_void, usize);
@@ -95,6 +97,7 @@ type IrqRestore = unsafe extern "C" fn(*mut c_void, usize);
 pub(crate) struct Machine {
     functions: FwPlatform,
     pin: Pin,
+    unpin: Unpin,
     report: Report,
     irq: Option<(IrqSave, IrqRestore)>,
 }
@@ -118,21 +121,13 @@ impl Machine {
             return Err(FwError::NoFunction);
         }
         let irq = functions.irq_save.zip(functions.irq_restore);
-        Ok(Self { functions, pin, report, irq })
+        Ok(Self { functions, pin, unpin: functions.unpin.unwrap_or(nothing), report, irq })
     }
 
     /// Whether frames can be cleared.
     #[inline(always)]
     pub(crate) fn is_mapped(&self) -> bool {
         self.functions.address.is_some()
-    }
-
-    /// Keeps the caller on its CPU until the result is dropped.
-    #[inline(always)]
-    pub(crate) fn pin(&self) -> Pinned<'_> {
-        // SAFETY: the creator promises that `pin` may be called on every CPU.
-        let cpu = unsafe { (self.pin)(self.functions.context) };
-        Pinned { machine: self, cpu }
     }
 
     /// The address of a frame; `None` if frames are not mapped.
@@ -144,27 +139,25 @@ impl Machine {
     }
 }
 
-/// A caller that stays on its CPU until this value is dropped.
-pub(crate) struct Pinned<'a> {
-    machine: &'a Machine,
-    cpu: u32,
-}
+/// In place of an `unpin` that is NULL: a call is cheaper than a test in all calls.
+unsafe extern "C" fn nothing(_: *mut c_void, _: u32) {}
 
-impl Pinned<'_> {
-    /// The CPU of the caller. A number that does not fit becomes one that no CPU has.
+// SAFETY: the creator promises that `pin` and `unpin` do what `FwPlatform` says.
+unsafe impl Pinning for Machine {
+    type Pin = u32;
+
     #[inline(always)]
-    pub(crate) fn cpu(&self) -> CpuId {
-        CpuId::new(u16::try_from(self.cpu).unwrap_or(u16::MAX))
+    fn pin(&self) -> (CpuId, u32) {
+        // SAFETY: the creator promises that `pin` may be called on every CPU.
+        let cpu = unsafe { (self.pin)(self.functions.context) };
+        // The number is below that of the CPUs, which fits. Of wrong ones, -1 is still one that no CPU has.
+        (CpuId::new(cpu as u16), cpu)
     }
-}
 
-impl Drop for Pinned<'_> {
     #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(unpin) = self.machine.functions.unpin {
-            // SAFETY: `pin` was called for this value, and `unpin` is called once.
-            unsafe { unpin(self.machine.functions.context, self.cpu) }
-        }
+    fn unpin(&self, cpu: u32) {
+        // SAFETY: `pin` was called before, and `unpin` is called once for it.
+        unsafe { (self.unpin)(self.functions.context, cpu) }
     }
 }
 

@@ -108,7 +108,7 @@ pub unsafe extern "C" fn fw_free(memory: *mut FwMemory, pfn: u64, order: u32) ->
         // SAFETY: the contract is that of this function.
         let memory = unsafe { FwMemory::of(memory) }?;
         // SAFETY: the contract is that of this function.
-        Ok(unsafe { memory.free(frame(pfn)?, order_of(order)?) }?)
+        Ok(unsafe { memory.cpus.free_raw(frame(pfn)?, order_of(order)?) }?)
     };
     free().into()
 }
@@ -192,7 +192,10 @@ fn frame(pfn: u64) -> Result<Pfn, FwError> {
 
 #[inline(always)]
 pub(super) fn order_of(order: u32) -> Result<Order, FwError> {
-    u8::try_from(order).ok().and_then(Order::new).ok_or(FwError::BadOrder)
+    match order {
+        0..=FW_MAX_ORDER => Order::new(order as u8).ok_or(FwError::BadOrder),
+        _ => Err(FwError::BadOrder),
+    }
 }
 
 #[inline(always)]

@@ -34,11 +34,13 @@ pub unsafe extern "C" fn fw_drain_cpu(memory: *mut FwMemory, cpu: u32) -> FwErro
 ///
 /// # Safety
 ///
-/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`. The caller is not an interrupt handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fw_cpu_release(memory: *mut FwMemory) -> FwError {
     // SAFETY: the contract is that of this function.
-    unsafe { FwMemory::of(memory) }.and_then(FwMemory::release_cpu).into()
+    let memory = unsafe { FwMemory::of(memory) };
+    // SAFETY: the caller is not an interrupt handler.
+    memory.and_then(|memory| Ok(unsafe { memory.cpus.release_cpu() }?)).into()
 }
 
 /// Takes offline a CPU that has called `fw_cpu_release`. Its lists stay empty, and those of other CPUs may grow longer.

@@ -158,19 +158,18 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[allow(unsafe_code)]
     #[inline(always)]
     pub unsafe fn free_raw(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let platform = self.memory().platform();
-        if let Some(frame) = self.raw_frame(pfn, order)
-            && push_directly(platform, self.claim.local_lists(), frame, order)
-        {
+        if !self.memory().checks_raw_frees() && self.push_raw(pfn, order) {
             return Ok(());
         }
         self.free_raw_slowly(pfn, order)
     }
 
+    /// As [`CpuToken::free_raw`], for frames that no ring accepts, and for memories that check raw frees.
     #[cold]
     #[inline(never)]
-    fn free_raw_slowly(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if let Some(frame) = self.raw_frame(pfn, order)
+    pub(crate) fn free_raw_slowly(&mut self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if !self.memory().checks_raw_frees()
+            && let Some(frame) = self.raw_frame(pfn, order)
             && list_of(self.claim.local_zone(), frame, order).is_some()
         {
             return self.free_slowly(frame, order).map_or(Ok(()), Err);
@@ -305,25 +304,22 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Err(block)
     }
 
-    /// As [`CpuToken::try_free`], for a frame number. Does nothing and returns `false` also if
-    /// frees are checked.
-    ///
-    /// # Safety
-    ///
-    /// As for [`CpuToken::free_raw`].
-    #[allow(unsafe_code)]
+    /// As [`CpuToken::try_free`], for a frame number and a list of any order and type. Not for memories that
+    /// [check raw frees](MemoryCore::checks_raw_frees).
     #[inline(always)]
-    pub(crate) unsafe fn try_free_raw(&mut self, pfn: Pfn, order: Order) -> bool {
-        self.raw_frame(pfn, Order::ZERO).is_some() && self.push_movable(pfn, order).is_ok()
+    pub(crate) fn push_raw(&mut self, pfn: Pfn, order: Order) -> bool {
+        debug_assert!(!self.memory().checks_raw_frees());
+        let platform = self.memory().platform();
+        self.raw_frame(pfn, order)
+            .is_some_and(|frame| push_directly(platform, self.claim.local_lists(), frame, order))
     }
 
-    /// The number of frame `pfn`, relative to the first zone. `None` if frees by frame number are
-    /// checked or traced, or if the block is misaligned. The frame may be outside the zone. The
-    /// caller notices this, because a free by this number needs a list, and only pageblocks that
-    /// are wholly present in the zone have types with lists.
+    /// The number of frame `pfn`, relative to the first zone. `None` if frees are traced, or if the block is
+    /// misaligned. The frame may be outside the zone. The caller notices this, because a free by this number needs a
+    /// list, and only pageblocks that are wholly present in the zone have types with lists.
     #[inline(always)]
     fn raw_frame(&self, pfn: Pfn, order: Order) -> Option<u32> {
-        if P::TRACING || self.memory().tuning().hardening != Hardening::Off {
+        if P::TRACING {
             return None;
         }
         let number = u32::try_from(pfn.get().wrapping_sub(self.claim.local_zone().base)).ok();
@@ -347,14 +343,25 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     /// emptied have a list of their own.
     #[inline(always)]
     fn push_movable(&mut self, pfn: Pfn, order: Order) -> Result<(), u32> {
+        const MOVABLE: u8 = MigrateType::Movable as u8;
         let platform = self.memory().platform();
         let (local, mut lists) = self.claim.local_lists();
         let frame = local.frame(pfn);
-        let of = || local.type_of(frame);
-        if order == Order::ZERO && lists.push_movable(platform, frame, of) {
-            return Ok(());
+        if order != Order::ZERO {
+            return Err(frame);
         }
-        Err(frame)
+        let Some(mut push) = lists.begin_push(platform) else { return Err(frame) };
+        // Branching on the type, instead of computing the list from it, lets the processor predict
+        // the list. So the next pop does not wait for the load of the type.
+        let of = local.type_of(frame);
+        let pushed = if of == Some(MOVABLE) {
+            push.put(ListIndex::MOVABLE, frame, order)
+        } else {
+            cold_path();
+            of.is_some_and(ListIndex::is_type_emptying)
+                && push.put(ListIndex::EMPTYING, frame, order)
+        };
+        if push.end(pushed) { Ok(()) } else { Err(frame) }
     }
 
     /// Frees a block that the list of single movable frames of the first zone cannot accept: that
@@ -449,7 +456,12 @@ fn push_directly<P: Platform>(
     frame: u32,
     order: Order,
 ) -> bool {
-    lists.push(platform, (frame, order), || list_of(local, frame, order))
+    let Some(mut push) = lists.begin_push(platform) else { return false };
+    let pushed = match list_of(local, frame, order) {
+        Some(list) => push.put(list, frame, order),
+        None => false,
+    };
+    push.end(pushed)
 }
 
 /// The list that a block of a zone is freed to, if it follows from order and type alone. Branches on the type of single

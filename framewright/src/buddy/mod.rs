@@ -139,8 +139,8 @@ impl<'m> Buddy<'m> {
         Gigablocks::set_words(base, pageblocks)
     }
 
-    /// A zone with the pageblocks `blocks`, the first at frame `base`. Frames in the ranges of `present` are free,
-    /// all others are holes. `gigablocks` are empty, and `sets` are zeroes; [`Buddy::gigablocks`]
+    /// A zone with the pageblocks `blocks`, the first at frame `base`. Frames in the ranges of `present` become free by
+    /// [`Buddy::add_present`], all others are holes. `gigablocks` are empty, and `sets` are zeroes; [`Buddy::gigablocks`]
     /// and [`Buddy::set_words`] return their lengths. `heads` has the length of `blocks`, or is
     /// empty if frees are not checked.
     pub(crate) fn new(
@@ -155,7 +155,7 @@ impl<'m> Buddy<'m> {
         let lists = Lists::new(Gigablocks::new(base, gigablocks, sets));
         let free = [0; MigrateType::COUNT];
         let (highatomic_reserved, isolated) = (0, 0);
-        let mut buddy = Self {
+        Self {
             base,
             blocks,
             types,
@@ -168,11 +168,15 @@ impl<'m> Buddy<'m> {
             emptying_above: FRAMES as u16,
             #[cfg(feature = "compare")]
             given_last: 0,
-        };
-        for &[start, end] in present.ranges() {
-            buddy.add_frames(start, end);
         }
-        buddy
+    }
+
+    /// Adds the frames in the ranges of `present`, once. Not part of [`Buddy::new`], because the value is large, and a
+    /// function that changes it before it returns it needs space for it twice on a kernel's short stack.
+    pub(crate) fn add_present(&mut self) {
+        for &[start, end] in self.present.ranges() {
+            self.add_frames(start, end);
+        }
     }
 
     /// Adds frames `start` to `end`, which were holes, to the zone as free frames. Pageblocks that were absent

@@ -30,7 +30,7 @@ use crate::{
     pcp::{CpuPages, DrainLog},
     platform::{OwnerLock, Platform, SpinLock},
     sync::AtomicU32,
-    tuning::Tuning,
+    tuning::{Hardening, Tuning},
     types::{Block, MemoryTag, Pfn},
     zone::{Zone, Zonelists},
 };
@@ -112,6 +112,12 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
 
     pub(crate) fn tuning(&self) -> &Tuning {
         &self.tuning
+    }
+
+    /// Whether a free by frame number is checked before the block reaches a list.
+    #[inline(always)]
+    pub(crate) fn checks_raw_frees(&self) -> bool {
+        self.tuning.hardening != Hardening::Off
     }
 
     /// The method by which owners of per-CPU lists exclude drainers in this memory.

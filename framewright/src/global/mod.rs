@@ -16,15 +16,17 @@
 
 #![allow(unsafe_code)]
 
+mod cpu_slots;
 mod error;
 mod one_cpu;
 mod slot;
 
 use core::{cell::UnsafeCell, mem::MaybeUninit};
 
+pub use cpu_slots::CpuSlots;
 pub use error::{GlobalError, GlobalInitError};
 pub use one_cpu::OneCpu;
-use slot::{NotEntered, Slot};
+pub use slot::CpuSlot;
 
 use crate::{
     memory::{Config, Layout, Memory},
@@ -109,11 +111,11 @@ const READY: u8 = 2;
 pub struct Global<P: Pinning + 'static, const CPUS: usize> {
     state: StaticU8,
     memory: UnsafeCell<MaybeUninit<Memory<'static, P>>>,
-    slots: [Slot<P>; CPUS],
+    slots: [CpuSlot<P>; CPUS],
 }
 
 // SAFETY: the memory is written once, before the state becomes READY with release ordering. After that it is only read,
-// through shared references, which other threads may have. A slot is used by one caller at a time: see `Slot`.
+// through shared references, which other threads may have. A slot is used by one caller at a time: see `CpuSlot`.
 unsafe impl<P: Pinning, const CPUS: usize> Sync for Global<P, CPUS> where Memory<'static, P>: Sync {}
 
 impl<P: Pinning, const CPUS: usize> Default for Global<P, CPUS> {
@@ -129,7 +131,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         Self {
             state: StaticU8::new(EMPTY),
             memory: UnsafeCell::new(MaybeUninit::uninit()),
-            slots: [const { Slot::new() }; CPUS],
+            slots: [const { CpuSlot::new() }; CPUS],
         }
     }
 
@@ -222,6 +224,14 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
         Ok(unsafe { (*self.memory.get()).assume_init_ref() })
     }
 
+    /// The memory with the tokens of its CPUs.
+    #[inline(always)]
+    fn cpus(&'static self) -> Result<CpuSlots<P>, GlobalError> {
+        let memory = self.memory()?;
+        // SAFETY: the slots are used with this memory only, which is never replaced.
+        Ok(unsafe { CpuSlots::new(memory, &self.slots) })
+    }
+
     /// Allocates a block on this CPU: as [`CpuToken::alloc`](crate::CpuToken::alloc), or, while the token of the CPU is
     /// in use, as [`Memory::alloc_bypassing_lists`]. Interrupt handlers must use [`Request::no_wait`] or
     /// [`Request::atomic`].
@@ -231,31 +241,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     /// [`GlobalError`]: not initialised, a CPU that the memory was not made for, or no memory.
     #[inline(always)]
     pub fn alloc(&'static self, request: Request) -> Result<Block<'static>, GlobalError> {
-        if let Some(block) = self.try_alloc(request) {
-            return Ok(block);
-        }
-        self.alloc_slowly(request)
-    }
-
-    /// Takes a block off a list of this CPU. The hot path needs no stack frame, because it contains no cold path.
-    #[inline(always)]
-    fn try_alloc(&'static self, request: Request) -> Option<Block<'static>> {
-        let pinned = Pinned::new(self.memory().ok()?.platform());
-        // SAFETY: this is the slot of the CPU on which the caller is pinned until the function ends.
-        let mut slot = unsafe { self.slots.get(pinned.cpu.index())?.try_enter()? };
-        slot.token().try_alloc(request)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn alloc_slowly(&'static self, request: Request) -> Result<Block<'static>, GlobalError> {
-        let memory = self.memory()?;
-        let pinned = Pinned::new(memory.platform());
-        match self.enter(memory, pinned.cpu) {
-            Ok(mut slot) => Ok(slot.token().alloc(request)?),
-            Err(NotEntered::InUse) => Ok(memory.alloc_bypassing_lists(request)?),
-            Err(NotEntered::NoToken(error)) => Err(GlobalError::Cpu(error)),
-        }
+        self.cpus()?.alloc(request)
     }
 
     /// Frees a block on this CPU.
@@ -265,33 +251,9 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     /// A block of another memory is returned.
     #[inline(always)]
     pub fn free(&'static self, block: Block<'static>) -> Result<(), Block<'static>> {
-        match self.try_free(block) {
-            Ok(()) => Ok(()),
-            Err(block) => self.free_slowly(block),
-        }
-    }
-
-    /// Puts a block on a list of this CPU.
-    #[inline(always)]
-    fn try_free(&'static self, block: Block<'static>) -> Result<(), Block<'static>> {
-        let Ok(memory) = self.memory() else { return Err(block) };
-        let pinned = Pinned::new(memory.platform());
-        let Some(slot) = self.slots.get(pinned.cpu.index()) else { return Err(block) };
-        // SAFETY: this is the slot of the CPU on which the caller is pinned until the function ends.
-        match unsafe { slot.try_enter() } {
-            Some(mut slot) => slot.token().try_free(block),
-            None => Err(block),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn free_slowly(&'static self, block: Block<'static>) -> Result<(), Block<'static>> {
-        let Ok(memory) = self.memory() else { return Err(block) };
-        let pinned = Pinned::new(memory.platform());
-        match self.enter(memory, pinned.cpu) {
-            Ok(mut slot) => slot.token().free(block),
-            Err(_) => memory.free_bypassing_lists(block),
+        match self.cpus() {
+            Ok(cpus) => cpus.free(block),
+            Err(_) => Err(block),
         }
     }
 
@@ -307,46 +269,9 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     /// As for [`CpuToken::free_raw`](crate::CpuToken::free_raw).
     #[inline(always)]
     pub unsafe fn free_raw(&'static self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let cpus = self.cpus().map_err(|_| FreeError::NotOurs)?;
         // SAFETY: the contract is that of this function.
-        if unsafe { self.try_free_raw(pfn, order) } {
-            return Ok(());
-        }
-        // SAFETY: the same. Nothing has happened yet.
-        unsafe { self.free_raw_slowly(pfn, order) }
-    }
-
-    /// Puts a frame on a list of this CPU, unless frees are checked. `false` if nothing was done.
-    ///
-    /// # Safety
-    ///
-    /// As for [`CpuToken::free_raw`](crate::CpuToken::free_raw).
-    #[inline(always)]
-    unsafe fn try_free_raw(&'static self, pfn: Pfn, order: Order) -> bool {
-        let Ok(memory) = self.memory() else { return false };
-        let pinned = Pinned::new(memory.platform());
-        let Some(slot) = self.slots.get(pinned.cpu.index()) else { return false };
-        // SAFETY: this is the slot of the CPU on which the caller is pinned until the function ends.
-        let Some(mut slot) = (unsafe { slot.try_enter() }) else { return false };
-        // SAFETY: the contract is that of this function.
-        unsafe { slot.token().try_free_raw(pfn, order) }
-    }
-
-    /// As [`Global::free_raw`].
-    ///
-    /// # Safety
-    ///
-    /// As for [`CpuToken::free_raw`](crate::CpuToken::free_raw).
-    #[cold]
-    #[inline(never)]
-    unsafe fn free_raw_slowly(&'static self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let memory = self.memory().map_err(|_| FreeError::NotOurs)?;
-        let pinned = Pinned::new(memory.platform());
-        match self.enter(memory, pinned.cpu) {
-            // SAFETY: the contract is that of this function.
-            Ok(mut slot) => unsafe { slot.token().free_raw(pfn, order) },
-            // SAFETY: the contract is that of this function.
-            Err(_) => unsafe { memory.free_raw_bypassing_lists(pfn, order) },
-        }
+        unsafe { cpus.free_raw(pfn, order) }
     }
 
     /// Drains the lists of this CPU and releases its token, so that the CPU can go offline
@@ -354,55 +279,16 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     ///
     /// # Errors
     ///
-    /// [`GlobalError::NotInitialised`].
+    /// [`GlobalError::NotInitialised`], or [`GlobalError::Cpu`] if a hook of the embedder calls this while the library
+    /// uses the token.
     ///
     /// # Safety
     ///
     /// The caller is not an interrupt handler: the code that a handler has interrupted may be about to use the token.
     pub unsafe fn release_cpu(&'static self) -> Result<(), GlobalError> {
-        let memory = self.memory()?;
-        let pinned = Pinned::new(memory.platform());
-        if let Ok(mut slot) = self.enter(memory, pinned.cpu) {
-            slot.token().drain();
-            // SAFETY: the caller is not a handler.
-            unsafe { slot.release() };
-        }
-        Ok(())
-    }
-
-    /// Enters the slot of the CPU on which the caller is pinned.
-    fn enter(
-        &'static self,
-        memory: &'static Memory<'static, P>,
-        cpu: CpuId,
-    ) -> Result<slot::Entered<P>, NotEntered> {
-        let slot = self.slots.get(cpu.index()).ok_or(NotEntered::no_such(cpu))?;
-        // SAFETY: this is the slot of the CPU, on which the caller is pinned until the result is dropped.
-        unsafe { slot.enter(memory, cpu) }
-    }
-}
-
-/// Keeps the caller on its CPU until the value is dropped.
-struct Pinned<P: Pinning + 'static> {
-    platform: &'static P,
-    cpu: CpuId,
-    pin: Option<P::Pin>,
-}
-
-impl<P: Pinning> Pinned<P> {
-    #[inline(always)]
-    fn new(platform: &'static P) -> Self {
-        let (cpu, pin) = platform.pin();
-        Self { platform, cpu, pin: Some(pin) }
-    }
-}
-
-impl<P: Pinning> Drop for Pinned<P> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if let Some(pin) = self.pin.take() {
-            self.platform.unpin(pin);
-        }
+        let cpus = self.cpus()?;
+        // SAFETY: the contract is that of this function.
+        unsafe { cpus.release_cpu() }.map_err(GlobalError::Cpu)
     }
 }
 

@@ -10,7 +10,7 @@
 //! a token after the mark. Plain loads and stores in program order suffice, and the hot path loads
 //! one word.
 
-use core::{cell::UnsafeCell, mem::MaybeUninit};
+use core::{cell::UnsafeCell, fmt, mem::MaybeUninit};
 
 use super::Pinning;
 use crate::{
@@ -30,8 +30,9 @@ const IDLE: u8 = 1;
 /// The slot is in use.
 const IN_USE: u8 = 2;
 
-/// The token of one CPU.
-pub(super) struct Slot<P: Pinning + 'static> {
+/// A place for the token of one CPU, in a static or in other memory that is never freed. [`CpuSlots`](super::CpuSlots)
+/// uses it.
+pub struct CpuSlot<P: Pinning + 'static> {
     state: StaticU8,
     /// Whether the slot has its token. Only the user of the slot changes this.
     has_token: StaticBool,
@@ -52,8 +53,26 @@ impl NotEntered {
     }
 }
 
-impl<P: Pinning> Slot<P> {
-    pub(super) const fn new() -> Self {
+// SAFETY: the token is used by one caller at a time, on the CPU of the slot: see `CpuSlot::enter`. All accesses of a
+// caller happen before those of the next, because the callers are pinned on the same CPU.
+unsafe impl<P: Pinning> Sync for CpuSlot<P> where Memory<'static, P>: Sync {}
+
+impl<P: Pinning> fmt::Debug for CpuSlot<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CpuSlot").finish_non_exhaustive()
+    }
+}
+
+impl<P: Pinning> Default for CpuSlot<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Pinning> CpuSlot<P> {
+    /// A place without a token.
+    #[must_use]
+    pub const fn new() -> Self {
         Self {
             state: StaticU8::new(EMPTY),
             has_token: StaticBool::new(false),
@@ -107,7 +126,7 @@ impl<P: Pinning> Slot<P> {
 
 /// The slot of this CPU, entered until this value is dropped.
 pub(super) struct Entered<P: Pinning + 'static> {
-    slot: &'static Slot<P>,
+    slot: &'static CpuSlot<P>,
     has_token: bool,
 }
 
@@ -125,7 +144,7 @@ impl<P: Pinning> Entered<P> {
 
     #[inline(always)]
     pub(super) fn token(&mut self) -> &mut Token<P> {
-        // SAFETY: a value from `Slot::enter` or `Slot::try_enter` has a token until it is released, and only this value
+        // SAFETY: a value from `CpuSlot::enter` or `CpuSlot::try_enter` has a token until it is released, and only this value
         // uses the slot.
         unsafe { (*self.slot.token.get()).assume_init_mut() }
     }

@@ -110,7 +110,11 @@ impl<'m> Lists<'m> {
     /// Whether blocks of emptying pageblocks are in the store, or more of them on a ring than its
     /// usual limit. Both arise only in a burst of frees.
     pub(super) fn has_emptying(&self, context: ListsContext<'_, 'm, impl Platform>) -> bool {
-        let is_long = |list| context.pages.len(list) > self.sizing.ring_limit(list);
+        // Most of these rings are empty, and then the limit is not calculated.
+        let is_long = |list| match context.pages.len(list) {
+            0 => false,
+            len => len > self.sizing.ring_limit(list),
+        };
         self.store.emptying() > 0 || ListIndex::emptying().any(is_long)
     }
 

@@ -10,7 +10,7 @@ use crate::{
     observe::{CpuCounters, CpuStats},
     platform::{Access, Cost, Line, Miss, OwnerLock, Platform, Section, Site},
     sync::{AtomicU8, AtomicU32, AtomicU64, ExclusiveCell, Ordering},
-    types::{CpuId, MigrateType, Order, ZoneId, cold_path},
+    types::{CpuId, Order, ZoneId, cold_path},
 };
 
 /// The size of a ring in blocks: two batches.
@@ -339,67 +339,10 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         Some(frame)
     }
 
-    /// Puts a block of `order` on the ring of the list that `list` returns. `list` is called inside
-    /// the lists. Returns `false` and does nothing if the owner may not enter, `list` returns
-    /// `None`, the ring is full, or a drain may be due.
+    /// Enters the lists to put one block on a ring, if the owner may enter. The list of a block is chosen inside.
     #[inline(always)]
-    pub(crate) fn push(
-        &mut self,
-        platform: &P,
-        (frame, order): (u32, Order),
-        list: impl FnOnce() -> Option<ListIndex>,
-    ) -> bool {
-        if !self.pages.enter(platform) {
-            return false;
-        }
-        let pushed = match list() {
-            // SAFETY: the owner is inside until `end_push`.
-            Some(list) => unsafe { self.pages.put(list, frame, order) },
-            None => false,
-        };
-        self.end_push(platform, pushed)
-    }
-
-    /// As [`Owned::push`] for a single frame, most likely in a movable pageblock. `of` is called
-    /// inside the lists and returns the number of the type of the pageblock, with the flags.
-    /// Returns `false` if the pageblock is neither movable nor emptying.
-    #[inline(always)]
-    pub(crate) fn push_movable(
-        &mut self,
-        platform: &P,
-        frame: u32,
-        of: impl FnOnce() -> Option<u8>,
-    ) -> bool {
-        const MOVABLE: u8 = MigrateType::Movable as u8;
-        if !self.pages.enter(platform) {
-            return false;
-        }
-        // Branching on the type, instead of computing the list from it, lets the processor predict
-        // the list. So the next pop does not wait for the load of the type.
-        let of = of();
-        let pushed = if of == Some(MOVABLE) {
-            // SAFETY: the owner is inside until `end_push`.
-            unsafe { self.pages.put(ListIndex::MOVABLE, frame, Order::ZERO) }
-        } else {
-            cold_path();
-            of.is_some_and(ListIndex::is_type_emptying)
-                // SAFETY: as above.
-                && unsafe { self.pages.put(ListIndex::EMPTYING, frame, Order::ZERO) }
-        };
-        self.end_push(platform, pushed)
-    }
-
-    /// Leaves the lists after a push. Returns whether it put a block on a ring.
-    #[inline(always)]
-    fn end_push(&mut self, platform: &P, pushed: bool) -> bool {
-        if pushed {
-            platform.cost(Cost::HotFree, 1);
-            self.pages.leave(platform);
-            return true;
-        }
-        cold_path();
-        self.pages.leave(platform);
-        false
+    pub(crate) fn begin_push<'p>(&'p mut self, platform: &'p P) -> Option<Push<'p, 'm, P>> {
+        self.pages.enter(platform).then_some(Push { pages: self.pages, platform })
     }
 
     /// Runs `f` on the lists as their owner, under either owner lock; `None` if a drainer is inside
@@ -424,5 +367,35 @@ impl<'m, P: Platform> Owned<'_, 'm, P> {
         platform.leave(pages.section());
         pages.owner.leave_after(platform, is_biased);
         Some(result)
+    }
+}
+
+/// The owner inside the lists, to put one block on a ring. [`Push::end`] leaves the lists.
+#[must_use]
+pub(crate) struct Push<'o, 'm, P: Platform> {
+    pages: &'o CpuPages<'m, P>,
+    platform: &'o P,
+}
+
+impl<P: Platform> Push<'_, '_, P> {
+    /// Puts a block of `order` on the ring of `list`. Returns `false` and does nothing if the ring is full or a drain
+    /// may be due.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, list: ListIndex, frame: u32, order: Order) -> bool {
+        // SAFETY: the owner is inside until `end`.
+        unsafe { self.pages.put(list, frame, order) }
+    }
+
+    /// Leaves the lists. Returns `pushed`: whether a block was put on a ring.
+    #[inline(always)]
+    pub(crate) fn end(self, pushed: bool) -> bool {
+        if pushed {
+            self.platform.cost(Cost::HotFree, 1);
+            self.pages.leave(self.platform);
+            return true;
+        }
+        cold_path();
+        self.pages.leave(self.platform);
+        false
     }
 }

@@ -38,15 +38,10 @@ fn at(
     let gigablocks = Box::leak(gigablocks.collect::<Vec<_>>().into_boxed_slice());
     let heads = blocks.iter().map(|_| Heads::none()).collect::<Vec<_>>();
     let blocks = Box::leak(blocks.into_boxed_slice());
-    Buddy::new(
-        base,
-        blocks,
-        gigablocks,
-        types.leak(),
-        PresentFrames::new(ranges.leak(), &[]),
-        sets,
-        heads.leak(),
-    )
+    let present = PresentFrames::new(ranges.leak(), &[]);
+    let mut buddy = Buddy::new(base, blocks, gigablocks, types.leak(), present, sets, heads.leak());
+    buddy.add_present();
+    buddy
 }
 
 fn order(value: u8) -> Order {

@@ -174,6 +174,7 @@ impl<'m> ZoneArrays<'m> {
         let maps = self.present.split_off(..maps).unwrap_or_default();
         let present = PresentFrames::new(ranges, maps);
         let mut buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, present, sets, heads);
+        buddy.add_present();
         buddy.set_emptying_above(config.tuning.zone.emptying_above);
         let limit = depot_of(config, spec);
         let chunks = self.chunks.split_off_mut(..Depot::chunks(limit)).unwrap_or_default();
