@@ -104,6 +104,21 @@ impl ListIndex {
         (0..Self::COUNT as u8).map(ListIndex)
     }
 
+    /// The lists of an order.
+    pub(super) fn of_order(order: Order) -> impl Iterator<Item = ListIndex> {
+        let order = order.get();
+        let (types, first) = match order {
+            0..=SMALL_ORDERS => (TYPES, TYPES * order),
+            9 => (2, PAGEBLOCK_LISTS),
+            _ => (0, 0),
+        };
+        let emptying = u8::from(order <= SMALL_ORDERS);
+        (0..types + emptying).map(move |nth| match nth < types {
+            true => Self(first + nth),
+            false => Self(EMPTYING_LISTS + order),
+        })
+    }
+
     /// The list with the next number; after the last one the first.
     pub(super) const fn following(self) -> Self {
         Self((self.0 + 1) % Self::COUNT as u8)
@@ -190,6 +205,8 @@ mod tests {
                 assert!(list.is_none_or(|list| list.is_emptying() && list.order() == order));
             }
             assert_eq!(ListIndex::freeing(order, MigrateType::Isolate as u8), None);
+            let of_order = ListIndex::all().filter(|list| list.order() == order);
+            assert!(ListIndex::of_order(order).eq(of_order), "{order:?}");
         }
         assert_eq!(
             ListIndex::freeing(Order::ZERO, MigrateType::HighAtomic as u8),

@@ -59,7 +59,7 @@ impl<'m> Lists<'m> {
         frame: u32,
         order: Order,
     ) -> bool {
-        ListIndex::all().filter(|list| list.order() == order).any(|list| {
+        ListIndex::of_order(order).any(|list| {
             let len = context.pages.len(list);
             let on_ring = self.ring(list).get(..len).is_some_and(|ring| ring.contains(&frame));
             on_ring || self.store.holds(list, frame)
