@@ -55,9 +55,6 @@ impl<'p> Sweep<'p> {
     pub fn open(plan: &'p Plan, selection: &Selection, out: &Path) -> Result<Self, Error> {
         let format = Format::of(out)?;
         let runs = choose(plan, selection)?;
-        if runs.is_empty() {
-            return Err(Error::input("there is nothing to run: the sample or shard is empty"));
-        }
         let parts = Parts::open(out)?;
         let mut sweep = Self { plan, runs, out: out.to_owned(), format, parts, is_written: false };
         if out.exists() {

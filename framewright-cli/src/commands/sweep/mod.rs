@@ -61,6 +61,9 @@ pub(crate) struct SweepArgs {
     shard: Option<Shard>,
     #[command(flatten)]
     sample: SampleArgs,
+    /// Only check the plan and the output, and print the number of runs
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, ArgGroup)]
@@ -104,6 +107,10 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
 fn run(plan: &Path, out: &Path, args: &SweepArgs) -> Result<Outcome, Failure> {
     let selection = Selection { sample: args.sample.sample, shard: args.shard };
     let plan = open(plan, out, &[])?;
+    if args.dry_run {
+        output::print(&format!("{}\n", several(selection.runs(&plan)? as u64, "run")))?;
+        return Ok(Outcome::of(true));
+    }
     let sweep = Sweep::open(&plan, &selection, out)?;
     if sweep.is_written() {
         let runs = several(sweep.len() as u64, "run");
