@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,7 +159,7 @@ class Sweep:
                 except ray.exceptions.RayError as error:
                     lost.append(f"shard {number}/{of}: {reason(error)}")
                     continue
-                put(self.part(number, of), table)
+                put(self.part(number, of), zlib.decompress(table))
                 for line in failed[: SHOWN - shown]:
                     print(line, file=sys.stderr)
                     shown += 1
