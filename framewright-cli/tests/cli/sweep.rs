@@ -222,6 +222,20 @@ fn a_bad_plan_ends_before_anything_runs() {
 }
 
 #[test]
+fn a_dry_run_counts_the_runs_and_writes_nothing() {
+    let place = Place::new(PLAN);
+    for (more, runs) in
+        [(&[][..], "12 runs\n"), (&["--sample", "5"], "5 runs\n"), (&["--shard", "8/8"], "1 run\n")]
+    {
+        place.sweep("out.csv", &[&["--dry-run"], more].concat()).assert().success().stdout(runs);
+    }
+    for (out, more) in [("out.csv", &["--shard", "20/20"][..]), ("out.json", &[])] {
+        place.sweep(out, &[&["--dry-run"], more].concat()).assert().code(2).stdout("");
+    }
+    assert_eq!(place.names(), ["plan.toml"]);
+}
+
+#[test]
 fn bad_options_are_refused() {
     let place = Place::new(PLAN);
     let refused = |out: &str, more: &[&str], hint: &str| {

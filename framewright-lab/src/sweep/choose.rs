@@ -14,6 +14,17 @@ pub struct Selection {
     pub shard: Option<Shard>,
 }
 
+impl Selection {
+    /// The number of its runs.
+    ///
+    /// # Errors
+    ///
+    /// It has none, or the plan has a run twice.
+    pub fn runs(&self, plan: &Plan) -> Result<usize, Error> {
+        choose(plan, self).map(|runs| runs.len())
+    }
+}
+
 /// Part number `number` of `of` parts, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
@@ -41,7 +52,7 @@ pub(super) struct Chosen {
     pub(super) id: u64,
 }
 
-/// The chosen runs, in the order of the plan.
+/// The chosen runs, in the order of the plan: at least one.
 pub(super) fn choose(plan: &Plan, selection: &Selection) -> Result<Vec<Chosen>, Error> {
     let all = 0..plan.len();
     let mut runs: Vec<Chosen> =
@@ -61,6 +72,9 @@ pub(super) fn choose(plan: &Plan, selection: &Selection) -> Result<Vec<Chosen>, 
             turn += 1;
             (turn - 1) % of == number - 1
         });
+    }
+    if runs.is_empty() {
+        return Err(Error::input("there is nothing to run: the sample or shard is empty"));
     }
     runs.sort_unstable_by_key(|run| run.index);
     Ok(runs)

@@ -14,8 +14,9 @@ use std::{
 use super::{
     Entry, Figure, Format, Plan, Selection,
     choose::{Chosen, choose},
+    merge::Tables,
     parts::{Outcome, Parts},
-    table::{self, FAILED, id_text},
+    table::{self, id_text, outcome},
 };
 use crate::{Error, report::replace_with};
 
@@ -55,9 +56,6 @@ impl<'p> Sweep<'p> {
     pub fn open(plan: &'p Plan, selection: &Selection, out: &Path) -> Result<Self, Error> {
         let format = Format::of(out)?;
         let runs = choose(plan, selection)?;
-        if runs.is_empty() {
-            return Err(Error::input("there is nothing to run: the sample or shard is empty"));
-        }
         let parts = Parts::open(out)?;
         let mut sweep = Self { plan, runs, out: out.to_owned(), format, parts, is_written: false };
         if out.exists() {
@@ -124,14 +122,11 @@ impl<'p> Sweep<'p> {
 
     /// Keeps the figures of a run from a table as a part.
     fn take(&self, id: &str, figures: Vec<Figure>) -> Result<(), Error> {
-        let is_failed = figures.iter().any(|figure| figure.name == FAILED);
-        let reason = "the run failed when the table was written; its command repeats the error";
-        let outcome =
-            if is_failed { Outcome::Failed(reason.into()) } else { Outcome::Figures(figures) };
+        let outcome = outcome(figures);
         let id = u64::from_str_radix(id, 16).map_err(|_| Error::input("a run has no identity"))?;
         match self.parts.read(id) {
             None => self.parts.write(id, &outcome),
-            Some(Outcome::Failed(_)) if is_failed => Ok(()),
+            Some(Outcome::Failed(_)) if matches!(outcome, Outcome::Failed(_)) => Ok(()),
             Some(other) if other == outcome => Ok(()),
             Some(_) => Err(Error::input(format_args!(
                 "run {id:016x} has other figures in another table or in '{}': it comes from another build of the \
@@ -209,13 +204,48 @@ impl<'p> Sweep<'p> {
     ///
     /// A run is missing, or the table cannot be written. The parts remain.
     pub fn write(self) -> Result<Done, Error> {
-        let done = if self.is_written { self.count()? } else { self.write_table()? };
+        let counted = self.count()?;
+        let mut part = |id| self.parts.read(id);
+        let done = if self.is_written { counted } else { self.write_table(&mut part)? };
         self.parts.remove()?;
         Ok(done)
     }
 
-    fn write_table(&self) -> Result<Done, Error> {
-        self.count()?;
+    /// Takes the runs of `tables`, as [`Sweep::import`] does, and writes the table. Tables in CSV and in the order of the
+    /// plan need no parts, if there is no table yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sweep::import`] and [`Sweep::write`].
+    pub fn merge(mut self, tables: &[&Path]) -> Result<Done, Error> {
+        if !self.out.exists()
+            && let Some(done) = self.join(tables)?
+        {
+            self.parts.remove()?;
+            return Ok(done);
+        }
+        for table in tables {
+            self.import(table)?;
+        }
+        self.write()
+    }
+
+    /// Writes the table from tables that are read side by side. `None`, and no table, if they do not have exactly the runs
+    /// of the sweep in the order of the plan.
+    pub(super) fn join(&self, tables: &[&Path]) -> Result<Option<Done>, Error> {
+        let Some(mut tables) = Tables::open(tables) else { return Ok(None) };
+        let (mut left, mut is_joined) = (self.runs.len(), true);
+        let written = self.write_table(&mut |id| {
+            left -= 1;
+            let found = tables.take(id);
+            is_joined &= found.is_some() && (left > 0 || tables.are_taken());
+            found.filter(|_| is_joined)
+        });
+        if is_joined { written.map(Some) } else { Ok(None) }
+    }
+
+    /// Writes the table. `outcome` gives the results of the runs, in the order of the plan.
+    fn write_table(&self, outcome: &mut dyn FnMut(u64) -> Option<Outcome>) -> Result<Done, Error> {
         let fail =
             |error| Error::input(format_args!("cannot write '{}': {error}", self.out.display()));
         let mut done = Done::default();
@@ -224,8 +254,8 @@ impl<'p> Sweep<'p> {
             let mut sink = table::sink(self.format, file, columns)?;
             for run in &self.runs {
                 let entry = self.plan.entry(run.index);
-                let part = self.parts.read(run.id);
-                let outcome = part.ok_or_else(|| std::io::Error::other("a part has vanished"))?;
+                let outcome =
+                    outcome(run.id).ok_or_else(|| std::io::Error::other("a part has vanished"))?;
                 table::write_run(&mut *sink, &entry, columns, &outcome)?;
                 done.add(&entry, &outcome);
             }

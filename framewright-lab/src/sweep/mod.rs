@@ -13,6 +13,7 @@
 //! | `choose`  | samples and shards of a plan                                    |
 //! | `parts`   | a file for each finished run                                    |
 //! | `drive`   | workers, the import of tables, the table at the end             |
+//! | `merge`   | tables in the order of the plan, read side by side               |
 //! | `table`   | the columns, and the table as CSV                               |
 //! | `parquet` | the table as Parquet, with the feature `parquet`                |
 //! | `compare` | figures of a table by the values of one setting                 |
@@ -24,6 +25,7 @@ mod choose;
 mod compare;
 mod drive;
 mod entry;
+mod merge;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod parts;

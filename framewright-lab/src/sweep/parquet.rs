@@ -66,11 +66,13 @@ impl Table {
             match values {
                 Values::Texts(texts, levels) => {
                     column.typed::<ByteArrayType>().write_batch(texts, Some(levels), None)?;
-                    (texts.clear(), levels.clear());
+                    texts.clear();
+                    levels.clear();
                 }
                 Values::Whole(numbers, levels) => {
                     column.typed::<Int64Type>().write_batch(numbers, Some(levels), None)?;
-                    (numbers.clear(), levels.clear());
+                    numbers.clear();
+                    levels.clear();
                 }
                 Values::Numbers(numbers) => {
                     column.typed::<DoubleType>().write_batch(numbers, None, None)?;

@@ -109,6 +109,15 @@ pub(super) fn write_run(
     })
 }
 
+/// The result of a run, from its figures in a table.
+pub(super) fn outcome(figures: Vec<Figure>) -> Outcome {
+    if figures.iter().any(|figure| figure.name == FAILED) {
+        let reason = "the run failed when the table was written; its command repeats the error";
+        return Outcome::Failed(reason.to_owned());
+    }
+    Outcome::Figures(figures)
+}
+
 /// The identity of a run in tables.
 pub(super) fn id_text(id: u64) -> String {
     format!("{id:016x}")

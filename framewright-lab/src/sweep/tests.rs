@@ -244,6 +244,62 @@ fn tables_of_other_plans_and_other_builds_are_refused() {
 }
 
 #[test]
+fn tables_are_joined_side_by_side_or_through_parts() {
+    let (place, plan) = (Place::new(), plan(MATRIX));
+    place.run(&plan, &ALL, "all.csv", 1);
+    let all = place.bytes("all.csv");
+    for number in 1..=3 {
+        let shard = Some(format!("{number}/3").parse().unwrap());
+        place.run(&plan, &Selection { shard, ..ALL }, &format!("{number}.csv"), 1);
+    }
+    // The same runs in another order.
+    let text = String::from_utf8(place.bytes("3.csv")).unwrap();
+    let (header, rows) = text.split_once('\n').unwrap();
+    let runs: Vec<&str> = rows.split_inclusive('\n').collect();
+    let backwards: String = runs.chunks(2).rev().flatten().copied().collect();
+    fs::write(place.path("back.csv"), format!("{header}\n{backwards}")).unwrap();
+    fs::write(place.path("other.csv"), text.replacen(",pages,ns,lower,", ",pages,ns,lower,7", 1))
+        .unwrap();
+
+    let joined = |names: &[&str]| {
+        let tables: Vec<PathBuf> = names.iter().map(|name| place.path(name)).collect();
+        let tables: Vec<&Path> = tables.iter().map(PathBuf::as_path).collect();
+        let sweep = place.sweep(&plan, &ALL, "merged.csv");
+        let side_by_side = sweep.join(&tables).unwrap().is_some();
+        assert_eq!(place.path("merged.csv").exists(), side_by_side, "{names:?}");
+        let _ = fs::remove_file(place.path("merged.csv"));
+        let merged = sweep.merge(&tables);
+        let bytes = fs::read(place.path("merged.csv")).ok();
+        let _ = fs::remove_file(place.path("merged.csv"));
+        let _ = fs::remove_dir_all(Parts::folder(&place.path("merged.csv")));
+        match merged {
+            Ok(done) => {
+                assert_eq!((done.runs, done.failed), (72, 0));
+                assert!(bytes.is_some_and(|bytes| bytes == all), "{names:?}");
+                (side_by_side, String::new())
+            }
+            Err(error) => (side_by_side, error.to_string()),
+        }
+    };
+    let fine = |side_by_side| (side_by_side, String::new());
+    assert_eq!(joined(&["3.csv", "1.csv", "2.csv"]), fine(true));
+    assert_eq!(joined(&["1.csv", "2.csv", "3.csv", "3.csv", "all.csv"]), fine(true));
+    assert_eq!(joined(&["1.csv", "2.csv", "back.csv"]), fine(false));
+    for (names, reason) in [
+        (&["1.csv", "2.csv"][..], "24 of 72 runs are in no table"),
+        (&["1.csv", "2.csv", "3.csv", "other.csv"], "has other figures in another table"),
+        (&["1.csv", "2.csv", "none.csv"], "none.csv': "),
+    ] {
+        let (side_by_side, error) = joined(names);
+        assert!(!side_by_side && error.contains(reason), "{error}");
+    }
+    let fewer = Plan::from_toml("p", &MATRIX.replace("to = 3", "to = 2"), &Known).unwrap();
+    let sweep = place.sweep(&fewer, &ALL, "merged.csv");
+    let error = sweep.merge(&[&place.path("all.csv")]).unwrap_err().to_string();
+    assert!(error.contains("is not in the plan") && !place.path("merged.csv").exists(), "{error}");
+}
+
+#[test]
 fn two_sweeps_do_not_work_on_one_output() {
     let (place, plan) = (Place::new(), plan(MATRIX));
     let first = place.sweep(&plan, &ALL, "all.csv");

@@ -13,6 +13,7 @@ use std::{
 
 use clap::{Args as ArgGroup, Subcommand};
 use framewright_lab::{
+    Error,
     report::check_destination,
     sweep::{Done, Entry, Format, Plan, Selection, Shard, Sweep},
 };
@@ -61,6 +62,9 @@ pub(crate) struct SweepArgs {
     shard: Option<Shard>,
     #[command(flatten)]
     sample: SampleArgs,
+    /// Only check the plan and the output, and print the number of runs
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Debug, ArgGroup)]
@@ -104,11 +108,15 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
 fn run(plan: &Path, out: &Path, args: &SweepArgs) -> Result<Outcome, Failure> {
     let selection = Selection { sample: args.sample.sample, shard: args.shard };
     let plan = open(plan, out, &[])?;
+    if args.dry_run {
+        output::print(&format!("{}\n", several(selection.runs(&plan)? as u64, "run")))?;
+        return Ok(Outcome::of(true));
+    }
     let sweep = Sweep::open(&plan, &selection, out)?;
     if sweep.is_written() {
         let runs = several(sweep.len() as u64, "run");
         output::note(format_args!("'{}' already has the {runs} of the plan", out.display()));
-        return finish(sweep);
+        return finish(|| sweep.write());
     }
     let jobs = args.jobs.or_else(|| available_parallelism().ok()?.try_into().ok());
     let jobs = jobs.map_or(1, |jobs| usize::from(jobs.get()));
@@ -128,7 +136,7 @@ fn run(plan: &Path, out: &Path, args: &SweepArgs) -> Result<Outcome, Failure> {
             log.tell(done, total);
         })
     })?;
-    let outcome = finish(sweep)?;
+    let outcome = finish(|| sweep.write())?;
     let all = clock(ClockId::ProcessCPUTime).saturating_sub(before);
     let in_runs = Duration::from_nanos(in_runs.into_inner());
     output::note(format_args!(
@@ -145,11 +153,8 @@ fn join(args: &MergeArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<&Path> = args.tables.iter().map(PathBuf::as_path).collect();
     let plan = open(&args.plan, &args.output, &inputs)?;
     let selection = Selection { sample: args.sample.sample, shard: None };
-    let mut sweep = Sweep::open(&plan, &selection, &args.output)?;
-    for table in inputs {
-        sweep.import(table)?;
-    }
-    finish(sweep)
+    let sweep = Sweep::open(&plan, &selection, &args.output)?;
+    finish(|| sweep.merge(&inputs))
 }
 
 /// The plan, if the output can be written and is none of the inputs.
@@ -161,9 +166,9 @@ fn open(plan: &Path, out: &Path, inputs: &[&Path]) -> Result<Plan, Failure> {
 }
 
 /// Writes the table, and names the runs that failed.
-fn finish(sweep: Sweep<'_>) -> Result<Outcome, Failure> {
+fn finish(write: impl FnOnce() -> Result<Done, Error>) -> Result<Outcome, Failure> {
     let uninterrupted = output::hold();
-    let done = sweep.write()?;
+    let done = write()?;
     drop(uninterrupted);
     let Done { runs, failed, failures } = &done;
     for (command, reason) in failures {
