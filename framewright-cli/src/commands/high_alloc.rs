@@ -149,7 +149,7 @@ fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
 fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let (picture, from) = (args.picture.as_deref(), args.from.as_deref());
     let inputs: Vec<&Path> = args.machine.file().into_iter().chain(from).collect();
-    output::check_outputs(&args.run.files, ("--picture", picture), &inputs)?;
+    output::check_outputs(&args.run.files, &[("--picture", picture)], &inputs)?;
     note_inherited(&args.machine);
     let work = requests(spec, args)?;
     let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());

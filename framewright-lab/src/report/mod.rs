@@ -42,6 +42,8 @@ pub use compare::{Comparison, HEADER_NOTE, gain_percent};
 pub use csv::csv;
 pub use details::{CellUse, MemoryState, MemoryStates, Times};
 pub use document::{SCHEMA, VERSION};
+#[cfg(feature = "perfetto")]
+pub(crate) use file::Parts;
 pub(crate) use file::replace_with;
 pub use file::{ReportError, check_destination, open_rows, replaces, write_json, write_text};
 pub use model::{Check, Interval, Measured, Metric, Point, Report, Run, Verdict, cpu_metric};

@@ -77,7 +77,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let [before, after] = [beside("before")?, beside("after")?];
     let tables = before.as_deref().into_iter().chain(after.as_deref());
     let inputs: Vec<&Path> = iter::once(args.trace.as_path()).chain(tables).collect();
-    output::check_outputs(&args.files, ("--picture", picture), &inputs)?;
+    output::check_outputs(&args.files, &[("--picture", picture)], &inputs)?;
     let recording = Recording::open(&args.trace, args.limit).map_err(Failure::bad_input)?;
     let sides = args.settings.sides();
 
