@@ -12,6 +12,7 @@
 //! |------------|----------------------------------------------------------------------------|
 //! | `process`  | the tracks of a run: CPUs, locks, counters                                 |
 //! | `recorder` | events of a simulated machine as slices on these tracks                    |
+//! | `hunt`     | a run of a hunt that failed                                                |
 //! | `counters` | the values of counters and their rates, at intervals                       |
 //! | `file`     | tracks and slices as packets; `absent` without the feature `perfetto`      |
 //! | `schema`   | the messages of a packet                                                   |
@@ -25,6 +26,7 @@ mod absent;
 mod counters;
 #[cfg(feature = "perfetto")]
 mod file;
+mod hunt;
 mod process;
 mod recorder;
 #[cfg(feature = "perfetto")]

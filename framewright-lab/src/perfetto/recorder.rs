@@ -222,6 +222,7 @@ impl State {
             }
             Event::Enter(activity) => to.begin(nanos, cpu, part, name_of(activity), None),
             Event::Point(site) => to.instant(nanos, cpu, part, &format!("{site:?}"), None),
+            Event::Step(step) => to.instant(nanos, cpu, part, step, None),
             Event::Failed(failure) => {
                 to.instant(nanos, cpu, part, &format!("fails: {failure}"), None);
             }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use framewright_sim::machine::Spec;
+use framewright_sim::{
+    machine::Spec,
+    scenario::{Bug, Hunt, Kind, Scenario, Verdict},
+};
 use prost::Message;
 
 use super::{
@@ -213,4 +216,32 @@ fn a_trace_that_is_not_finished_leaves_no_file() {
     let nowhere = folder.path().join("nowhere/trace");
     let error = Trace::create(&nowhere).unwrap_err().to_string();
     assert!(error.starts_with(&format!("cannot write '{}'", nowhere.display())), "{error}");
+}
+
+#[test]
+fn a_failing_schedule_ends_with_the_step_that_breaks() {
+    let scenario = Scenario::named("munmap-race").unwrap();
+    let hunt = Hunt {
+        scenario,
+        bug: Some(Bug::SkippedFlush),
+        kind: Kind::Random,
+        seed: 0,
+        schedules: 20_000,
+    };
+    let find = hunt.run(&|_| ()).found.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace");
+    let trace = Trace::create(&path).unwrap();
+    assert_eq!(trace.find(scenario, hunt.bug, &find), find.verdict);
+    trace.finish().unwrap();
+    let Verdict::Seen { what, .. } = &find.verdict else { panic!("{:?}", find.verdict) };
+    let runs = read(&path);
+    let run = &runs[&find.repeat];
+    let turns = &run.slices["running"];
+    assert!(turns.iter().any(|turn| turn.0 == "CPU 2"), "{turns:?}");
+    let end = turns.iter().map(|turn| turn.2).max().unwrap();
+    assert!(turns.contains(&(what.clone(), end, end)), "{turns:?}");
+    assert_eq!(run.count("CPU ", "fails: "), 1);
+    assert!(run.count("CPU ", "loads from page 0 of space 1") > 0);
+    assert!(run.count("CPU ", "clears the entry of page 0 of space 1") > 0);
 }

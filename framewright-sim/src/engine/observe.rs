@@ -53,6 +53,8 @@ pub enum Event<'e> {
     Leave,
     /// The CPU reaches a point of the library's code. Only in schedules that ignore clocks.
     Point(Site),
+    /// A step of the program, in words ([`Cpu::note`]).
+    Step(&'e str),
     /// The run fails.
     Failed(&'e Failure),
 }
@@ -148,6 +150,15 @@ impl Cpu<'_> {
     #[inline(always)]
     pub(crate) fn report(&self, event: Event<'_>) {
         self.engine.report(*self, event);
+    }
+
+    /// Reports a step of the program to the observer, if there is one, in a schedule that ignores clocks: a trace of a
+    /// failing schedule shows it.
+    #[inline]
+    pub fn note(&self, step: impl FnOnce() -> String) {
+        if self.engine.observer.is_set.get() && self.ignores_clocks() {
+            self.report(Event::Step(&step()));
+        }
     }
 
     /// Runs `body`, which an observer sees as this activity.
