@@ -32,7 +32,7 @@ mod recorder;
 #[cfg(feature = "perfetto")]
 mod schema;
 #[cfg(all(test, feature = "perfetto"))]
-mod tests;
+pub(crate) mod tests;
 
 #[cfg(not(feature = "perfetto"))]
 use absent::File;
@@ -40,7 +40,7 @@ use absent::File;
 use file::File;
 
 pub(crate) use counters::{Counters, Sample};
-pub(crate) use process::Process;
+pub(crate) use process::{Part, Process};
 pub(crate) use recorder::{Recorder, zone_name};
 
 /// The number of a track within its file.

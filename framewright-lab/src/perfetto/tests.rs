@@ -33,9 +33,9 @@ struct Packets {
 
 /// A run of a trace.
 #[derive(Debug, Default)]
-struct Traced {
+pub(crate) struct Traced {
     /// The slices and instants of each track below the process, as names and times.
-    slices: BTreeMap<String, Vec<(String, u64, u64)>>,
+    pub(crate) slices: BTreeMap<String, Vec<(String, u64, u64)>>,
     /// The last value of each counter.
     last: BTreeMap<String, i64>,
     /// Arrows, as times of both ends.
@@ -44,12 +44,12 @@ struct Traced {
 
 impl Traced {
     /// The number of slices whose track and name begin so.
-    fn count(&self, track: &str, name: &str) -> usize {
+    pub(crate) fn count(&self, track: &str, name: &str) -> usize {
         let tracks = self.slices.iter().filter(|(title, _)| title.starts_with(track));
         tracks.flat_map(|(_, all)| all).filter(|slice| slice.0.starts_with(name)).count()
     }
 
-    fn last(&self, counter: &str) -> usize {
+    pub(crate) fn last(&self, counter: &str) -> usize {
         usize::try_from(self.last[counter]).unwrap()
     }
 
@@ -64,7 +64,7 @@ impl Traced {
 }
 
 /// Reads a trace. Checks that times of a track do not decrease and that all slices end.
-fn read(path: &Path) -> BTreeMap<String, Traced> {
+pub(crate) fn read(path: &Path) -> BTreeMap<String, Traced> {
     let packets = Packets::decode(&fs::read(path).unwrap()[..]).unwrap().packet;
     let (mut names, mut runs) = (BTreeMap::new(), BTreeMap::<String, Traced>::new());
     let (mut pids, mut open, mut latest) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());

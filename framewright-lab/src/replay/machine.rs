@@ -10,7 +10,10 @@ use framewright_sim::machine::Costs;
 use serde::Serialize;
 use std::{
     fmt::Display,
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
 use super::{
@@ -19,6 +22,7 @@ use super::{
     lists,
     map::PageblockMap,
     plan::ZonePlan,
+    tracks::Hold,
 };
 use crate::{Error, trace::GfpFlags};
 
@@ -120,6 +124,14 @@ impl<'m> Allocator for Machine<'_, 'm> {
         Some([stats.claims, stats.steals])
     }
 
+    fn zone_lock_acquisitions(&self) -> u64 {
+        self.memory.stats().zone_lock_acquisitions
+    }
+
+    fn take_holds(&mut self) -> Vec<Hold> {
+        self.memory.platform().take_holds()
+    }
+
     fn state(&self) -> MemoryState {
         self.memory.platform().uncounted(|| {
             let mut free = FreeMemory::default();
@@ -154,6 +166,38 @@ struct Holds {
     /// Whether the state of memory is being read, which does not count.
     is_paused: AtomicBool,
     zones: Box<[Counted]>,
+    log: Log,
+}
+
+/// The log of single holds, for a trace.
+#[derive(Debug, Default)]
+struct Log {
+    is_on: AtomicBool,
+    /// The counts of the zone at the start of the hold: holds and tenths.
+    start: [AtomicU64; 2],
+    holds: Mutex<Vec<(ZoneId, u64)>>,
+}
+
+impl Log {
+    fn begins(&self, zone: Option<&Counted>) {
+        if let Some(zone) = zone.filter(|_| self.is_on.load(Ordering::Relaxed)) {
+            for (start, now) in self.start.iter().zip([&zone.holds, &zone.tenths]) {
+                start.store(now.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Logs the hold that ends, if it counted.
+    fn ends(&self, id: ZoneId, zone: Option<&Counted>) {
+        let Some(zone) = zone.filter(|_| self.is_on.load(Ordering::Relaxed)) else { return };
+        let since = |nth: usize, now: &AtomicU64| {
+            now.load(Ordering::Relaxed) - self.start[nth].load(Ordering::Relaxed)
+        };
+        if since(0, &zone.holds) > 0 {
+            let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
+            holds.push((id, since(1, &zone.tenths)));
+        }
+    }
 }
 
 /// The holds of a zone, and tenths of instructions under its lock.
@@ -169,7 +213,8 @@ const ZONES: usize = 1024;
 impl Default for Holds {
     fn default() -> Self {
         let zones = (0..ZONES).map(|_| Counted::default()).collect();
-        Self { held: AtomicUsize::new(0), is_paused: AtomicBool::new(false), zones }
+        let log = Log::default();
+        Self { held: AtomicUsize::new(0), is_paused: AtomicBool::new(false), zones, log }
     }
 }
 
@@ -208,12 +253,28 @@ impl Serial {
                 .map_or(0, |zone| counter(zone).load(Ordering::Relaxed))
         };
         let (holds, tenths) = (of(|zone| &zone.holds), of(|zone| &zone.tenths));
+        OwnLock { holds, hold_nanos: self.nanos_of(tenths) }
+    }
+
+    /// The modelled time of tenths of instructions.
+    fn nanos_of(&self, tenths: u64) -> u64 {
         let cycles = self.costs.instructions(tenths / 10);
-        let hold_nanos = match self.costs.clock.frequency_mhz {
+        match self.costs.clock.frequency_mhz {
             0 => 0,
             _ => self.costs.nanos_of_cycles(cycles),
-        };
-        OwnLock { holds, hold_nanos }
+        }
+    }
+
+    /// Logs single holds from now on, or does not.
+    pub(super) fn log_holds(&self, is_on: bool) {
+        self.holds.log.is_on.store(is_on, Ordering::Relaxed);
+    }
+
+    /// Removes and returns the logged holds.
+    fn take_holds(&self) -> Vec<Hold> {
+        let mut holds = self.holds.log.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        let hold = |(zone, tenths)| Hold { zone, nanos: self.nanos_of(tenths) };
+        holds.drain(..).map(hold).collect()
     }
 
     /// Runs `read`, which reads the state of memory, without counting its holds.
@@ -284,12 +345,14 @@ impl Probe for Serial {
     fn enter(&self, section: Section) {
         if let Section::Zone(zone) = section {
             self.holds.held.store(zone.index() + 1, Ordering::Relaxed);
+            self.holds.log.begins(self.holds.held());
         }
     }
 
     #[inline]
     fn leave(&self, section: Section) {
-        if let Section::Zone(_) = section {
+        if let Section::Zone(zone) = section {
+            self.holds.log.ends(zone, self.holds.held());
             self.holds.held.store(0, Ordering::Relaxed);
         }
     }
