@@ -173,6 +173,7 @@ pub(crate) fn kbuild(spec: &QemuSpec, args: &WorkloadArgs) -> Result<Outcome, Fa
 pub(crate) fn high_alloc(spec: &QemuSpec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     not_on_qemu(&[
         ("--memory", args.memory.is_some()),
+        ("--perfetto", args.trace.perfetto.is_some()),
         ("--picture", args.picture.is_some()),
         ("--from", args.from.is_some()),
         ("--seed", args.run.seed.is_some()),

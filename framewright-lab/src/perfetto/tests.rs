@@ -13,6 +13,7 @@ use super::{
     schema::{TracePacket, Type},
 };
 use crate::{
+    high_alloc::{Environment, Flags, HighAlloc},
     paging::{Paging, Work},
     report::{Measured, Run},
     simulated::{Column, Plan, Simulation},
@@ -168,17 +169,15 @@ fn slices_of_zone_locks_are_the_acquisitions_of_the_run() {
 }
 
 #[test]
-fn arrows_lead_from_the_senders_of_interrupts_to_their_handlers() {
-    let runs = simulated(Workload::Kbuild(Kbuild::new(1)), 4);
-    for run in runs.values() {
+fn runs_of_compilers_are_traced() {
+    for run in simulated(Workload::Kbuild(Kbuild::new(1)), 4).values() {
         check_zone_locks(run);
         run.check_arrows();
-        assert_eq!(run.count("CPU ", "interrupt from"), run.last("interrupts"));
     }
 }
 
 #[test]
-fn reclaim_and_its_interrupts_are_those_of_the_run() {
+fn arrows_are_the_interrupts_of_the_run_and_reclaim_is_its_reclaim() {
     let work = Work::MmapRead(MmapRead { times: 2, ..MmapRead::new(Readers::Threads) });
     let paging = Paging { work, spec: Spec::uniform(4).unwrap(), frames: 16 << 8 };
     let side = |label: &str, batching: &str| {
@@ -203,6 +202,29 @@ fn reclaim_and_its_interrupts_are_those_of_the_run() {
     }
     let ipis = |label: &str| runs[&format!("{label}, seed 1")].last("interrupts");
     assert!(ipis("off") > 10 * ipis("all"), "{} {}", ipis("off"), ipis("all"));
+}
+
+#[test]
+fn compaction_is_that_of_the_run() {
+    let work = HighAlloc {
+        flags: Flags::Default,
+        spec: Spec::uniform(2).unwrap(),
+        frames: HighAlloc::LEAST_FRAMES,
+        from: None,
+        environment: Environment::default(),
+        quick: true,
+        watched: false,
+    };
+    let sides = [Side::new("index")];
+    let (figures, runs) =
+        traced(|trace| work.run_traced(&sides, &[1], trace, &mut |_, _| ()).unwrap());
+    let run = &runs["index, seed 1"];
+    run.check_arrows();
+    let acquisitions = run.last("zone-lock acquisitions");
+    assert_eq!(run.count("node 0 ", "CPU "), acquisitions);
+    let figure = |name: &str| figures[0].metrics[name].median as usize;
+    assert_eq!(run.count("CPU ", "direct reclaim"), figure("allocstall"));
+    assert!(figure("allocstall") > 0 && run.count("CPU ", "background compaction") > 0);
 }
 
 #[test]

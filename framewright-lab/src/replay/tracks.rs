@@ -217,6 +217,8 @@ mod tests {
 
     fn check(report: &ReplayReport, run: &trace::Traced) {
         let acquisitions = report.total.zone_lock_acquisitions as usize;
+        let holds: u64 = report.zones.iter().map(|zone| zone.lock.holds).sum();
+        assert_eq!(holds as usize, acquisitions);
         assert_eq!(run.count("node 0 ", "CPU "), acquisitions);
         assert_eq!(run.count("CPU ", "holds node 0 "), acquisitions);
         assert_eq!(run.last("zone-lock acquisitions"), acquisitions);
