@@ -107,7 +107,7 @@ def equal(what, *numbers):
 
 equal("slices without an end", 0, query("select count(*) from slice where dur < 0"))
 zone_locks = "track.name glob 'node [0-9] *'"
-if kind in ("page-fault", "kbuild", "mmap-read"):
+if kind in ("page-fault", "socket-pairs", "mmap-read", "high-alloc"):
     equal("zone-lock acquisitions", last("zone-lock acquisitions"), slices("CPU ", zone_locks))
     equal("zone-lock waits", last("zone-lock waits"), slices("waits for node "))
     equal("waiters at the end", 0, query(f"select sum(value) from (select value, max(ts) from counter join track on "
@@ -120,14 +120,16 @@ if kind == "mmap-read":
     equal("direct reclaim", figure("allocstall"), slices("direct reclaim"))
     equal("pages", figure("pages"), last("pages"))
     equal("unmapped pages", figure("unmaps"), last("unmapped pages"))
+if kind == "high-alloc":
+    equal("direct reclaim", figure("allocstall"), slices("direct reclaim"))
 if kind == "replay":
     acquisitions = figure("zone_lock_acquisitions")
     equal("zone-lock acquisitions", acquisitions, last("zone-lock acquisitions"), slices("CPU ", zone_locks))
     equal("refused allocations", figure("refused_allocations"), last("refused allocations"))
     fallbacks = figure("fallbacks") + figure("fallbacks", 1)
     equal("fallbacks", fallbacks, slices("CPU ", "track.name = 'fallbacks'"))
-    points = {name: round(points[-1][1]) for name, points in runs[0]["series"].items()}
-    for counter, series in [("free", "frames_free"), ("on CPU lists", "frames_on_cpu_lists"), ("in use", "frames_in_use")]:
-        equal(f"frames {counter}", last(counter), points[series])
+    series = runs[0]["series"]
+    for counter, name in [("free", "frames_free"), ("on CPU lists", "frames_on_cpu_lists"), ("in use", "frames_in_use")]:
+        equal(f"frames {counter}", last(counter), series[name][-1][1])
 if kind == "hunt":
     equal("steps that break", 1, slices("fails: "), slices("stale TLB access"))
