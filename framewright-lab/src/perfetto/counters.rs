@@ -4,7 +4,7 @@ use super::Process;
 
 /// The first interval, in nanoseconds.
 const EVERY: u64 = 50_000;
-/// After so many samples the interval doubles: a run of any length has some thousands of samples at most.
+/// After so many samples the interval doubles: the number of samples grows with the logarithm of a run's length.
 const SAMPLES: u32 = 1_000;
 
 /// The state of a run at one time.

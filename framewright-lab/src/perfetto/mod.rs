@@ -5,7 +5,7 @@
 //! of the simulated machine or of the recording, so runs of the same work are side by side. A trace changes nothing in
 //! a run: all figures are the same as without.
 //!
-//! A file has as many packets as a run has events, some 30 bytes for each. It is written while the run goes on, so it
+//! A file has as many packets as a run has events, some 20 bytes for each. It is written while the run goes on, so it
 //! takes no memory; it appears when all runs have ended.
 //!
 //! | module     | job                                                                        |
@@ -16,6 +16,9 @@
 //! | `counters` | the values of counters and their rates, at intervals                       |
 //! | `file`     | tracks and slices as packets; `absent` without the feature `perfetto`      |
 //! | `schema`   | the messages of a packet                                                   |
+
+// Without the feature, `File` has no values, so that most of this code cannot run.
+#![cfg_attr(not(feature = "perfetto"), allow(dead_code, unreachable_code))]
 
 use std::{cell::RefCell, path::Path, rc::Rc};
 
