@@ -153,7 +153,7 @@ impl Process {
         self.shared.borrow_mut().file.begin(nanos, slices.track, holder, None);
     }
 
-    /// The holder of a lock has released it.
+    /// The holder of a lock has released it. A CPU that waits does not wait any more.
     pub(crate) fn release(&mut self, nanos: u64, lock: usize) {
         self.latest = self.latest.max(nanos);
         let slices = &mut self.locks[lock].holder;
@@ -161,13 +161,21 @@ impl Process {
             slices.open -= 1;
             self.shared.borrow_mut().file.end(nanos, slices.track);
         }
+        if self.locks[lock].waiting > 0 {
+            self.locks[lock].waiting -= 1;
+            self.show_waiters(nanos, lock);
+        }
     }
 
-    /// A CPU more, or less, waits for a lock.
-    pub(crate) fn wait(&mut self, nanos: u64, lock: usize, more: bool) {
+    /// Another CPU waits for a lock.
+    pub(crate) fn wait(&mut self, nanos: u64, lock: usize) {
         self.latest = self.latest.max(nanos);
-        let lock = &mut self.locks[lock];
-        lock.waiting = if more { lock.waiting + 1 } else { lock.waiting.saturating_sub(1) };
+        self.locks[lock].waiting += 1;
+        self.show_waiters(nanos, lock);
+    }
+
+    fn show_waiters(&self, nanos: u64, lock: usize) {
+        let lock = &self.locks[lock];
         self.shared.borrow_mut().file.value(nanos, lock.waiters, lock.waiting);
     }
 

@@ -31,18 +31,12 @@ struct State {
     zones: Vec<String>,
     /// Whether the trace has a track for each lock, not only for those of zones and nodes.
     all_locks: bool,
-    cpus: Vec<CpuState>,
+    /// By CPU: whether it runs the handler of an interrupt.
+    in_handler: Vec<bool>,
     /// The acquisition of the last event, if the lock is not known.
     acquired: Option<Acquired>,
     /// Senders of interrupts whose handlers have not run.
     senders: HashMap<u64, u16>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct CpuState {
-    in_handler: bool,
-    /// The locks that the program and the handler wait for.
-    waits_for: [Option<LockId>; 2],
 }
 
 struct Acquired {
@@ -77,7 +71,7 @@ impl Recorder {
             locks: HashMap::new(),
             zones: Vec::new(),
             all_locks: by_events,
-            cpus: vec![CpuState::default(); cpus.into()],
+            in_handler: vec![false; cpus.into()],
             acquired: None,
             senders: HashMap::new(),
         };
@@ -184,15 +178,14 @@ impl State {
             };
             self.acquire(&acquired, section);
         }
-        let handler = self.cpus[usize::from(cpu)].in_handler;
-        let part = if handler { Part::Handler } else { Part::Work };
+        let in_handler = &mut self.in_handler[usize::from(cpu)];
+        let part = if *in_handler { Part::Handler } else { Part::Work };
         let to = &mut self.process;
         match *event {
             Event::Begin => to.begin(nanos, cpu, part, "program", None),
-            Event::End | Event::Leave => to.end(nanos, cpu, part),
+            Event::End | Event::Leave | Event::Continue => to.end(nanos, cpu, part),
             Event::Switch => to.event(nanos, SCHEDULE, &format!("CPU {cpu}"), false),
             Event::Wait(why) => self.wait(nanos, cpu, part, why),
-            Event::Continue => self.continues(nanos, cpu, part),
             Event::Acquired(lock, class) => {
                 let acquired = Acquired { nanos, cpu, lock, class };
                 match self.locks.contains_key(&lock) {
@@ -202,6 +195,7 @@ impl State {
             }
             Event::Released(lock) => {
                 if let Some(tracks) = self.tracks(lock) {
+                    // The first waiter has the lock from now on. It ends its wait later, after the hand-over.
                     self.process.release(nanos, tracks);
                 }
             }
@@ -212,13 +206,13 @@ impl State {
             }
             Event::Handling(interrupt) => {
                 let sender = self.senders.remove(&interrupt).unwrap_or_default();
-                self.cpus[usize::from(cpu)].in_handler = true;
+                *in_handler = true;
                 let name = format!("interrupt from CPU {sender}");
                 to.begin(nanos, cpu, Part::Handler, &name, Some(interrupt));
             }
             Event::Handled => {
                 to.end(nanos, cpu, Part::Handler);
-                self.cpus[usize::from(cpu)].in_handler = false;
+                *in_handler = false;
             }
             Event::Enter(activity) => to.begin(nanos, cpu, part, name_of(activity), None),
             Event::Point(site) => to.instant(nanos, cpu, part, &format!("{site:?}"), None),
@@ -234,9 +228,8 @@ impl State {
     fn wait(&mut self, nanos: u64, cpu: u16, part: Part, why: Waiting) {
         let name = match why {
             Waiting::Lock(lock) => {
-                self.cpus[usize::from(cpu)].waits_for[part as usize] = Some(lock);
                 if let Some(tracks) = self.tracks(lock) {
-                    self.process.wait(nanos, tracks, true);
+                    self.process.wait(nanos, tracks);
                 }
                 let name = self.locks.get(&lock).map_or("a lock", |shown| &shown.name);
                 format!("waits for {name}")
@@ -248,14 +241,6 @@ impl State {
             Waiting::Condition => "waits for a condition".to_owned(),
         };
         self.process.begin(nanos, cpu, part, &name, None);
-    }
-
-    fn continues(&mut self, nanos: u64, cpu: u16, part: Part) {
-        self.process.end(nanos, cpu, part);
-        let lock = self.cpus[usize::from(cpu)].waits_for[part as usize].take();
-        if let Some(tracks) = lock.and_then(|lock| self.tracks(lock)) {
-            self.process.wait(nanos, tracks, false);
-        }
     }
 
     /// Shows an acquisition. `section` is that of a lock that is taken for the first time.
