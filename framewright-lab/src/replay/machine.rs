@@ -7,17 +7,14 @@ use framewright::{
     sync::{PlainWord, SpinFlag},
 };
 use framewright_sim::machine::Costs;
-use serde::Serialize;
 use std::{
     fmt::Display,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use super::{
     allocator::{Allocator, MemoryState},
+    holds::{Holds, OwnLock},
     kernel::FreeMemory,
     lists,
     map::PageblockMap,
@@ -150,87 +147,6 @@ impl<'m> Allocator for Machine<'_, 'm> {
     }
 }
 
-/// The use of the lock of a zone in a replay, which has no waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct OwnLock {
-    /// Holds.
-    pub holds: u64,
-    /// Nanoseconds of all holds, modelled: instructions of the library on the common machine.
-    pub hold_nanos: u64,
-}
-
-/// Holds of zone locks. There is one thread, so counters are loaded and stored instead of added to.
-#[derive(Debug)]
-struct Holds {
-    /// The zone whose lock is held, plus one; 0 if none is.
-    held: AtomicUsize,
-    /// Whether the state of memory is being read, which does not count.
-    is_paused: AtomicBool,
-    zones: Box<[Counted]>,
-    log: Log,
-}
-
-/// The log of single holds, for a trace.
-#[derive(Debug, Default)]
-struct Log {
-    is_on: AtomicBool,
-    /// The counts of the zone at the start of the hold: holds and tenths.
-    start: [AtomicU64; 2],
-    holds: Mutex<Vec<(ZoneId, u64)>>,
-}
-
-impl Log {
-    fn begins(&self, zone: Option<&Counted>) {
-        if let Some(zone) = zone.filter(|_| self.is_on.load(Ordering::Relaxed)) {
-            for (start, now) in self.start.iter().zip([&zone.holds, &zone.tenths]) {
-                start.store(now.load(Ordering::Relaxed), Ordering::Relaxed);
-            }
-        }
-    }
-
-    /// Logs the hold that ends, if it counted.
-    fn ends(&self, id: ZoneId, zone: Option<&Counted>) {
-        let Some(zone) = zone.filter(|_| self.is_on.load(Ordering::Relaxed)) else { return };
-        let since = |nth: usize, now: &AtomicU64| {
-            now.load(Ordering::Relaxed) - self.start[nth].load(Ordering::Relaxed)
-        };
-        if since(0, &zone.holds) > 0 {
-            let mut holds = self.holds.lock().unwrap_or_else(PoisonError::into_inner);
-            holds.push((id, since(1, &zone.tenths)));
-        }
-    }
-}
-
-/// The holds of a zone, and tenths of instructions under its lock.
-#[derive(Debug, Default)]
-struct Counted {
-    holds: AtomicU64,
-    tenths: AtomicU64,
-}
-
-/// The maximum number of zones whose locks are counted.
-const ZONES: usize = 1024;
-
-impl Default for Holds {
-    fn default() -> Self {
-        let zones = (0..ZONES).map(|_| Counted::default()).collect();
-        let log = Log::default();
-        Self { held: AtomicUsize::new(0), is_paused: AtomicBool::new(false), zones, log }
-    }
-}
-
-impl Holds {
-    /// The zone whose lock is held, if its work counts.
-    fn held(&self) -> Option<&Counted> {
-        let zone = self.held.load(Ordering::Relaxed).checked_sub(1)?;
-        self.zones.get(zone).filter(|_| !self.is_paused.load(Ordering::Relaxed))
-    }
-}
-
-fn add(counter: &AtomicU64, number: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + number, Ordering::Relaxed);
-}
-
 /// A platform whose CPUs take turns on one thread. Frames have no contents.
 #[derive(Debug, Default)]
 pub(super) struct Serial {
@@ -247,13 +163,7 @@ impl Serial {
 
     /// The use of the lock of a zone so far.
     pub(super) fn lock(&self, zone: ZoneId) -> OwnLock {
-        let of = |counter: fn(&Counted) -> &AtomicU64| {
-            self.holds
-                .zones
-                .get(zone.index())
-                .map_or(0, |zone| counter(zone).load(Ordering::Relaxed))
-        };
-        let (holds, tenths) = (of(|zone| &zone.holds), of(|zone| &zone.tenths));
+        let (holds, tenths) = self.holds.of(zone);
         OwnLock { holds, hold_nanos: self.nanos_of(tenths) }
     }
 
@@ -268,22 +178,18 @@ impl Serial {
 
     /// Logs single holds from now on, or does not.
     pub(super) fn log_holds(&self, is_on: bool) {
-        self.holds.log.is_on.store(is_on, Ordering::Relaxed);
+        self.holds.log(is_on);
     }
 
     /// Removes and returns the logged holds.
     fn take_holds(&self) -> Vec<Hold> {
-        let mut holds = self.holds.log.holds.lock().unwrap_or_else(PoisonError::into_inner);
         let hold = |(zone, tenths)| Hold { zone, nanos: self.nanos_of(tenths) };
-        holds.drain(..).map(hold).collect()
+        self.holds.take().into_iter().map(hold).collect()
     }
 
     /// Runs `read`, which reads the state of memory, without counting its holds.
     pub(super) fn uncounted<R>(&self, read: impl FnOnce() -> R) -> R {
-        self.holds.is_paused.store(true, Ordering::Relaxed);
-        let state = read();
-        self.holds.is_paused.store(false, Ordering::Relaxed);
-        state
+        self.holds.uncounted(read)
     }
 
     /// Sets the clock to the recorded time.
@@ -333,28 +239,24 @@ impl Probe for Serial {
 
     #[inline]
     fn cost(&self, cost: Cost, count: u32) {
-        if let Some(zone) = self.holds.held() {
+        let tenths = || {
             let tenths = framewright_sim::platform::tenths(&self.costs.library, cost);
-            add(&zone.tenths, tenths * u64::from(count));
-            if cost == Cost::ZoneHold {
-                add(&zone.holds, 1);
-            }
-        }
+            tenths * u64::from(count)
+        };
+        self.holds.add(tenths, cost == Cost::ZoneHold);
     }
 
     #[inline]
     fn enter(&self, section: Section) {
         if let Section::Zone(zone) = section {
-            self.holds.held.store(zone.index() + 1, Ordering::Relaxed);
-            self.holds.log.begins(self.holds.held());
+            self.holds.begin(zone);
         }
     }
 
     #[inline]
     fn leave(&self, section: Section) {
         if let Section::Zone(zone) = section {
-            self.holds.log.ends(zone, self.holds.held());
-            self.holds.held.store(0, Ordering::Relaxed);
+            self.holds.end(zone);
         }
     }
 }

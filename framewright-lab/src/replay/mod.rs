@@ -39,6 +39,7 @@
 //! | `allocator` | the interface to the allocator                                  |
 //! | `library`   | a replay on the library                                         |
 //! | `machine`   | its memory and the tokens of its CPUs                           |
+//! | `holds`     | holds of zone locks                                             |
 //! | `list_buddy`| a replay on `list-buddy`, the classic design of kernels         |
 //! | `lists`     | fills the lists of its CPUs                                     |
 //! | `stand_ins` | memory in use whose allocation was not recorded                 |
@@ -52,6 +53,7 @@
 mod allocator;
 mod census;
 mod engine;
+mod holds;
 mod kept;
 mod kernel;
 mod layout;
@@ -69,10 +71,10 @@ mod state;
 mod survey;
 mod tracks;
 
+pub use holds::OwnLock;
 pub use kernel::{Blocks, FreeMemory, FreeReport, KernelActivity, SHOWN_ORDERS};
 pub use lock_waits::KernelLock;
 pub(crate) use lock_waits::LockWaits;
-pub use machine::OwnLock;
 pub(crate) use plan::uncapped;
 pub use report::{
     Activity, Balance, CpuReport, Fallback, HeldReport, ListBuddyReport, Logical, MachineReport,

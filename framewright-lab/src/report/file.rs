@@ -118,8 +118,8 @@ fn output_that_is(_: &Metadata) -> Option<File> {
 #[derive(Debug, Error)]
 #[error("cannot write '{}': {reason}", .path.display())]
 pub struct ReportError {
-    path: PathBuf,
-    reason: io::Error,
+    pub(super) path: PathBuf,
+    pub(super) reason: io::Error,
 }
 
 /// Checks before the work that [`write_json`] will be able to write `path`, and that it will not
@@ -214,86 +214,20 @@ pub(crate) fn replace_with(
     persist(file, &target)
 }
 
-/// A file that is written in parts, and appears at its path only when it is complete.
-///
-/// The parts go to a file without a name, which vanishes with the process. At the end they are copied to the path, in
-/// one step if it is that of a regular file.
-#[cfg(feature = "perfetto")]
-#[derive(Debug)]
-pub(crate) struct Parts {
-    path: PathBuf,
-    file: io::BufWriter<File>,
-}
-
-#[cfg(feature = "perfetto")]
-impl Parts {
-    /// No parts yet, for the file at `path`.
-    ///
-    /// # Errors
-    ///
-    /// The error names the file and the reason.
-    pub(crate) fn new(path: &Path) -> Result<Self, ReportError> {
-        let fail = |reason| ReportError { path: path.to_owned(), reason };
-        let file = match Destination::of(path).map_err(fail)? {
-            Destination::File(target) => tempfile::tempfile_in(folder_of(&target)),
-            Destination::Output(_) | Destination::Stream => tempfile::tempfile(),
-        };
-        let file = io::BufWriter::new(file.map_err(fail)?);
-        Ok(Self { path: path.to_owned(), file })
-    }
-
-    /// Appends a part. If that fails, [`Parts::finish`] fails, too.
-    pub(crate) fn append(&mut self, part: &[u8]) -> io::Result<()> {
-        self.file.write_all(part)
-    }
-
-    /// Copies the parts to the path.
-    ///
-    /// # Errors
-    ///
-    /// The error names the file and the reason. An existing regular file is unchanged.
-    pub(crate) fn finish(self) -> Result<(), ReportError> {
-        let Self { path, file } = self;
-        let copied = file.into_inner().map_err(io::IntoInnerError::into_error);
-        let copied = copied.and_then(|parts| copy(parts, &path));
-        copied.map_err(|reason| ReportError { path, reason })
-    }
-}
-
-#[cfg(feature = "perfetto")]
-fn copy(mut parts: File, path: &Path) -> io::Result<()> {
-    use std::io::Seek;
-    parts.rewind()?;
-    match Destination::of(path)? {
-        Destination::File(target) => {
-            let mut file = temporary_beside(&target)?;
-            io::copy(&mut parts, &mut file)?;
-            persist(file, &target)
-        }
-        Destination::Output(mut output) => {
-            until_reader_leaves(io::copy(&mut parts, &mut output).map(drop))
-        }
-        Destination::Stream => {
-            let mut stream = Destination::open_stream(path)?;
-            until_reader_leaves(io::copy(&mut parts, &mut stream).map(drop))
-        }
-    }
-}
-
-fn persist(file: NamedTempFile, target: &Path) -> io::Result<()> {
+pub(super) fn persist(file: NamedTempFile, target: &Path) -> io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(target).map_err(|error| error.error)?;
     Ok(())
 }
 
-fn until_reader_leaves(written: io::Result<()>) -> io::Result<()> {
+pub(super) fn until_reader_leaves(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
 }
 
-fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
+pub(super) fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
     // Unlike most temporary files, other users may read reports, as far as the umask permits.
     let mut builder = tempfile::Builder::new();
     builder.prefix(".framewright-").suffix(".tmp");
