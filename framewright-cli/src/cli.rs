@@ -71,7 +71,7 @@ pub(crate) enum Command {
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::CompareArgs),
     /// Hunt concurrency bugs on simulated CPUs, schedule by schedule
-    #[command(after_help = hunt::EXAMPLES)]
+    #[command(after_help = hunt::EXAMPLES, mut_arg("perfetto", |trace| trace.help(hunt::PERFETTO)))]
     Hunt(hunt::HuntArgs),
     /// List the settings: default, range, meaning, source
     #[command(after_help = machines::TUNING_EXAMPLES)]

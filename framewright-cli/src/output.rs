@@ -2,6 +2,7 @@
 
 use anstream::{AutoStream, ColorChoice};
 use framewright_lab::html::{Details, page};
+use framewright_lab::perfetto::Trace;
 use framewright_lab::report::{
     Report, Style, Verdict, check_destination, csv, replaces, write_json, write_text,
 };
@@ -50,14 +51,13 @@ pub(crate) fn check_report(files: &ReportArgs, inputs: &[&Path]) -> Result<(), F
     check(&files.all(), inputs)
 }
 
-/// As [`check_report`], with a picture or another file (`option` is its option).
+/// As [`check_report`], with pictures or other files, each with its option.
 pub(crate) fn check_outputs(
     files: &ReportArgs,
-    (option, picture): (&str, Option<&Path>),
+    others: &[(&str, Option<&Path>)],
     inputs: &[&Path],
 ) -> Result<(), Failure> {
-    let [json, csv, html] = files.all();
-    check(&[json, csv, html, (option, picture)], inputs)
+    check(&[&files.all(), others].concat(), inputs)
 }
 
 fn check(outputs: &[(&str, Option<&Path>)], inputs: &[&Path]) -> Result<(), Failure> {
@@ -111,6 +111,13 @@ pub(crate) fn save_text(path: Option<&Path>, text: impl FnOnce() -> String) -> R
     let Some(path) = path else { return Ok(()) };
     let _uninterrupted = replaces(path).then(hold);
     write_text(path, text().as_bytes()).map_err(Failure::bad_input)
+}
+
+/// Completes the trace, if there is one.
+pub(crate) fn save_trace(trace: Option<Trace>) -> Result<(), Failure> {
+    let Some(trace) = trace else { return Ok(()) };
+    let _uninterrupted = hold();
+    Ok(trace.finish()?)
 }
 
 /// Prints a warning on standard error, about a fact that the result does not contain.

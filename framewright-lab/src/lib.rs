@@ -40,6 +40,7 @@ pub mod measure;
 #[cfg(feature = "host")]
 pub mod micro;
 pub mod paging;
+pub mod perfetto;
 pub mod plot;
 #[cfg(feature = "host")]
 pub mod qemu;

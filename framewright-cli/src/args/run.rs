@@ -5,11 +5,13 @@ use framewright::{
     Tuning,
     tuning::{KEYS, TuningError},
 };
-use framewright_lab::workloads::Side;
+use framewright_lab::{perfetto::Trace, workloads::Side};
 use std::{
     path::{Path, PathBuf},
     str::FromStr,
 };
+
+use crate::failure::Failure;
 
 /// The options for the files of the report.
 #[derive(Debug, ArgGroup)]
@@ -33,6 +35,27 @@ impl ReportArgs {
             ("--csv", self.csv.as_deref()),
             ("--html", self.html.as_deref()),
         ]
+    }
+}
+
+/// The option for a trace.
+#[derive(Debug, ArgGroup)]
+pub(crate) struct TraceArgs {
+    /// Write a trace of each run to this file, for https://ui.perfetto.dev: what each CPU does when, the holder and the
+    /// waiters of each zone's lock, interrupts, counters
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+}
+
+impl TraceArgs {
+    /// The option with the file that it names.
+    pub(crate) fn file(&self) -> (&'static str, Option<&Path>) {
+        ("--perfetto", self.perfetto.as_deref())
+    }
+
+    /// A trace without runs, if the option was given.
+    pub(crate) fn begin(&self) -> Result<Option<Trace>, Failure> {
+        Ok(self.perfetto.as_deref().map(Trace::create).transpose()?)
     }
 }
 

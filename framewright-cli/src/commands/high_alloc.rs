@@ -15,7 +15,7 @@ use framewright_sim::machine::Spec;
 use super::{finish, finish_with, machines::note_inherited, only_simulated, qemu, report};
 use crate::args::{
     machine::{Host, Machine},
-    run::RunArgs,
+    run::{RunArgs, TraceArgs},
     values::Memory,
 };
 use crate::failure::{Failure, Outcome};
@@ -81,6 +81,8 @@ pub(crate) struct HighAllocArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+    #[command(flatten)]
     pub(crate) run: RunArgs,
 }
 
@@ -106,7 +108,11 @@ pub(crate) fn high_alloc(args: &HighAllocArgs) -> Result<Outcome, Failure> {
 
 /// Runs the workload on threads over real memory.
 fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
-    only_simulated(&[("--from", args.from.is_some()), ("--picture", args.picture.is_some())])?;
+    only_simulated(&[
+        ("--from", args.from.is_some()),
+        ("--perfetto", args.trace.perfetto.is_some()),
+        ("--picture", args.picture.is_some()),
+    ])?;
     output::check_report(&args.run.files, &[])?;
     let default = || match args.run.quick {
         true => HighAlloc::LEAST_FRAMES,
@@ -149,11 +155,16 @@ fn on_threads(host: Host, args: &HighAllocArgs) -> Result<Outcome, Failure> {
 fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let (picture, from) = (args.picture.as_deref(), args.from.as_deref());
     let inputs: Vec<&Path> = args.machine.file().into_iter().chain(from).collect();
-    output::check_outputs(&args.run.files, ("--picture", picture), &inputs)?;
+    let others = [("--picture", picture), args.trace.file()];
+    output::check_outputs(&args.run.files, &others, &inputs)?;
     note_inherited(&args.machine);
     let work = requests(spec, args)?;
     let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());
-    let mut measured = progress::during("high-alloc", |tell| work.run(&sides, &seeds, tell))?;
+    let trace = args.trace.begin()?;
+    let mut measured = progress::during("high-alloc", |tell| {
+        work.run_traced(&sides, &seeds, trace.as_ref(), tell)
+    })?;
+    output::save_trace(trace)?;
     let details = Details::of(&measured);
     let drawn = measured.picture.take();
     let seed = Some(args.run.first_seed());

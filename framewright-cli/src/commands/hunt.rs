@@ -10,7 +10,7 @@ use framewright_sim::scenario::{
 };
 
 use super::{finish, report};
-use crate::args::run::ReportArgs;
+use crate::args::run::{ReportArgs, TraceArgs};
 use crate::failure::{Failure, Outcome};
 use crate::print::{bold, several};
 use crate::{output, progress};
@@ -43,6 +43,11 @@ Examples:
 Exit codes: 0 every control is clean, and one kind of schedule finds each bug with nine of ten seeds; 1 \
 otherwise, or if a recorded schedule belongs to another program; 2 bad input.";
 
+/// Help of `--perfetto`.
+pub(crate) const PERFETTO: &str = "\
+Write a trace of each failing schedule that is shown to this file, for https://ui.perfetto.dev: the turns of the CPUs, \
+their steps, and the step that breaks";
+
 /// Arguments of `hunt`.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct HuntArgs {
@@ -72,6 +77,8 @@ pub(crate) struct HuntArgs {
     /// Parallel hunts; the result is the same for any number [default: the processors of this host]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
     #[command(flatten)]
     pub(crate) files: ReportArgs,
 }
@@ -130,9 +137,16 @@ pub(crate) fn hunt(args: &HuntArgs) -> Result<Outcome, Failure> {
         output::print(&show_hunt_list(output::style()))?;
         return Ok(Outcome::Fine);
     }
-    output::check_report(&args.files, &[])?;
+    output::check_outputs(&args.files, &[args.trace.file()], &[])?;
     let campaign = campaign(args)?;
+    let trace = args.trace.begin()?;
     let rows = progress::during(WORKLOAD, |tell| campaign.run(tell));
+    if let Some(trace) = &trace {
+        for Failing { row, find, .. } in failing(&rows) {
+            let _ = trace.find(row.scenario, row.bug, find);
+        }
+    }
+    output::save_trace(trace)?;
     let runs = rows.iter().map(run).collect();
     let measured = Measured { runs, checks: checks(&rows), ..Measured::default() };
     let report = report(WORKLOAD, machine(&rows), Some(campaign.first_seed), measured);
@@ -375,20 +389,35 @@ fn number(number: Option<u64>) -> String {
 
 /// For each bug the failure found after the fewest schedules, for each control all failures, and
 /// the first unexpected failure.
-fn repeats(rows: &[Row], style: Style) -> String {
-    let mut text = String::new();
+fn failing(rows: &[Row]) -> Vec<Failing<'_>> {
+    let mut all = Vec::new();
     for same in rows.chunk_by(|a, b| a.scenario.name == b.scenario.name && a.bug == b.bug) {
+        let row = &same[0];
         let results = || same.iter().flat_map(|row| &row.results);
         let finds = results().filter_map(|result| result.found.as_ref());
         let unexpected = results().filter_map(|result| result.unexpected.as_ref()).take(1);
-        if same[0].bug.is_some() {
-            text.extend(finds.min_by_key(|find| find.at).map(|find| repeat(find, "", style)));
-            text.extend(unexpected.map(|find| repeat(find, "unexpected: ", style)));
+        let failing = |note| move |find| Failing { row, find, note };
+        if row.bug.is_some() {
+            all.extend(finds.min_by_key(|find| find.at).map(failing("")));
+            all.extend(unexpected.map(failing("unexpected: ")));
         } else {
-            text.extend(finds.map(|find| repeat(find, "NOT CLEAN: ", style)));
+            all.extend(finds.map(failing("NOT CLEAN: ")));
         }
     }
-    text
+    all
+}
+
+/// A failure that is shown.
+struct Failing<'r> {
+    /// A row with its scenario and bug.
+    row: &'r Row,
+    find: &'r Find,
+    note: &'static str,
+}
+
+/// The failures that are shown, with the commands that repeat them.
+fn repeats(rows: &[Row], style: Style) -> String {
+    failing(rows).iter().map(|failing| repeat(failing.find, failing.note, style)).collect()
 }
 
 fn repeat(find: &Find, note: &str, style: Style) -> String {

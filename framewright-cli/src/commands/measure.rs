@@ -50,7 +50,7 @@ pub(crate) struct MeasureArgs {
 /// Measures, and writes the machine.
 pub(crate) fn measure(args: &MeasureArgs) -> Result<Outcome, Failure> {
     let path = args.output.as_path();
-    output::check_outputs(&args.files, ("--output", Some(path)), &[])?;
+    output::check_outputs(&args.files, &[("--output", Some(path))], &[])?;
     let name = machine_name(path)?;
     let means = Means::detect();
     let rounds = if args.quick { QUICK_ROUNDS } else { ROUNDS };

@@ -69,7 +69,8 @@ pub(crate) fn finish_with(
 }
 
 /// The options that name output files.
-const OUTPUTS: [&str; 7] = ["--json", "--csv", "--html", "--picture", "--svg", "--output", "-o"];
+const OUTPUTS: [&str; 8] =
+    ["--json", "--csv", "--html", "--perfetto", "--picture", "--svg", "--output", "-o"];
 
 /// The command as a user types it, without the output files: their names do not change the report.
 fn command(args: impl Iterator<Item = String>) -> Vec<String> {
@@ -141,7 +142,7 @@ mod tests {
     fn the_file_of_the_report_is_not_part_of_the_command() {
         for line in [
             "replay x --json y --set a=b",
-            "replay x --json=y --set a=b --csv z --html=h --picture=p",
+            "replay x --json=y --set a=b --csv z --html=h --perfetto t --picture=p",
         ] {
             let command = command(line.split(' ').map(str::to_owned));
             assert_eq!(command.join(" "), "framewright replay x --set a=b");

@@ -8,6 +8,7 @@ use framewright_lab::{
     host_paging::HostPaging,
     html::Details,
     paging::{self, Paging, Work},
+    perfetto::Trace,
     plot::Axis,
     report::Measured,
     workloads::{
@@ -23,7 +24,7 @@ use super::{
 };
 use crate::args::{
     machine::{Host, Machine},
-    run::RunArgs,
+    run::{RunArgs, TraceArgs},
     values::{Memory, whole},
 };
 use crate::failure::{Failure, Outcome};
@@ -143,6 +144,8 @@ pub(crate) struct PagingArgs {
     #[arg(long, alias = "svg", value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) trace: TraceArgs,
+    #[command(flatten)]
     pub(crate) run: RunArgs,
 }
 
@@ -237,9 +240,11 @@ pub(crate) fn paging(work: Work, args: &PagingArgs) -> Result<Paging, Failure> {
 pub(crate) fn measure(
     paging: &Paging,
     args: &PagingArgs,
+    trace: Option<&Trace>,
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<Measured, Failure> {
-    let measured = paging.run(&args.run.settings.sides(), &args.run.all_seeds(), tell);
+    let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());
+    let measured = paging.run_traced(&sides, &seeds, trace, tell);
     measured.map_err(|error| about_memory(error, args.memory))
 }
 
@@ -247,11 +252,14 @@ pub(crate) fn measure(
 fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     let picture = args.picture.as_deref();
     let inputs = args.machine.file();
-    output::check_outputs(&args.run.files, ("--picture", picture), inputs.as_slice())?;
+    let others = [("--picture", picture), args.trace.file()];
+    output::check_outputs(&args.run.files, &others, inputs.as_slice())?;
     let paging = paging(work, args)?;
     note_inherited(&args.machine);
     let (name, spec, frames) = (paging.work.name(), &paging.spec, paging.frames);
-    let measured = progress::during(name, |tell| measure(&paging, args, tell))?;
+    let trace = args.trace.begin()?;
+    let measured = progress::during(name, |tell| measure(&paging, args, trace.as_ref(), tell))?;
+    output::save_trace(trace)?;
     let report = report(name, spec.name().to_owned(), Some(args.run.first_seed()), measured);
     let report = report.over_seeds(args.run.seeds);
     let draw = || paging::plot(&report.runs, &paging.work, &report.command.join(" ")).svg();
@@ -281,6 +289,7 @@ fn on_threads(work: MmapRead, host: Host, args: &PagingArgs) -> Result<Outcome, 
         // A seed would have no effect: nothing here is drawn at random.
         ("--seed", args.run.seed.is_some()),
         ("--seeds", args.run.seeds > 1),
+        ("--perfetto", args.trace.perfetto.is_some()),
         ("--picture", args.picture.is_some()),
     ])?;
     output::check_report(&args.run.files, &[])?;

@@ -154,6 +154,7 @@ fn refuse_workload_options(args: &WorkloadArgs) -> Result<(), Failure> {
         ("--lists", args.lists.is_some()),
         ("--window", args.window.is_some()),
         ("--warm-up", args.warm_up.is_some()),
+        ("--perfetto", args.trace.perfetto.is_some()),
         ("--picture", args.picture.is_some()),
         ("--seed", args.run.seed.is_some()),
         ("--seeds", args.run.seeds > 1),
@@ -172,6 +173,7 @@ pub(crate) fn kbuild(spec: &QemuSpec, args: &WorkloadArgs) -> Result<Outcome, Fa
 pub(crate) fn high_alloc(spec: &QemuSpec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     not_on_qemu(&[
         ("--memory", args.memory.is_some()),
+        ("--perfetto", args.trace.perfetto.is_some()),
         ("--picture", args.picture.is_some()),
         ("--from", args.from.is_some()),
         ("--seed", args.run.seed.is_some()),
@@ -193,6 +195,7 @@ pub(crate) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome,
         ("--times", args.times != MmapReadArgs::TIMES),
         ("--disks", args.disks > 0),
         ("--quick", common.run.quick),
+        ("--perfetto", common.trace.perfetto.is_some()),
         ("--picture", common.picture.is_some()),
         ("--seed", common.run.seed.is_some()),
         ("--seeds", common.run.seeds > 1),

@@ -8,6 +8,7 @@ use clap::{Args as ArgGroup, ValueEnum};
 use framewright_lab::{
     Error,
     html::Details,
+    perfetto::Trace,
     plot::Axis,
     report::{Measured, Report, Run, Style, Table, decimal},
     simulated::{
@@ -29,7 +30,7 @@ use super::{
 };
 use crate::args::{
     machine::Machine,
-    run::RunArgs,
+    run::{RunArgs, TraceArgs},
     values::{self, Memory, whole},
 };
 use crate::failure::{Failure, Outcome};
@@ -123,6 +124,8 @@ pub(crate) struct WorkloadArgs {
     /// Machines of many sizes (uniform:A..B): draw throughput and waiting into this file, as SVG
     #[arg(long, alias = "svg", value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) trace: TraceArgs,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
@@ -253,8 +256,8 @@ fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {
         Machines::One(machine) => machine.file(),
         Machines::Uniform(_) => None,
     };
-    let picture = ("--picture", args.picture.as_deref());
-    output::check_outputs(&args.run.files, picture, machine.as_slice())?;
+    let others = [("--picture", args.picture.as_deref()), args.trace.file()];
+    output::check_outputs(&args.run.files, &others, machine.as_slice())?;
     if args.picture.is_some() && !matches!(args.machine, Machines::Uniform(_)) {
         return Err(Failure::bad_input(
             "--picture draws series: give it machines of many sizes, as in --machine uniform:1..512",
@@ -280,6 +283,7 @@ fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome
     only_simulated(&[
         ("--lists", args.lists.is_some()),
         ("--seeds", args.run.seeds > 1),
+        ("--perfetto", args.trace.perfetto.is_some()),
         ("--window", args.window.is_some()),
         ("--warm-up", args.warm_up.is_some()),
     ])?;
@@ -302,8 +306,11 @@ fn on_threads(work: &Workload, cpus: u16, args: &WorkloadArgs) -> Result<Outcome
 fn simulated(work: &Workload, spec: &Spec, args: &WorkloadArgs) -> Result<Outcome, Failure> {
     let simulation = simulation(work, spec, args);
     let columns = columns(args);
-    let measured =
-        progress::during(work.name(), |tell| measure(&simulation, &columns, args, tell))?;
+    let trace = args.trace.begin()?;
+    let measured = progress::during(work.name(), |tell| {
+        measure(&simulation, &columns, args, trace.as_ref(), tell)
+    })?;
+    output::save_trace(trace)?;
     let seed = Some(args.run.first_seed());
     let report = report(work.name(), spec.name().to_owned(), seed, measured);
     let report = report.over_seeds(args.run.seeds);
@@ -325,17 +332,23 @@ pub(crate) fn measure(
     simulation: &Simulation,
     columns: &[Column],
     args: &WorkloadArgs,
+    trace: Option<&Trace>,
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<Measured, Failure> {
     let lists = args.lists.map(|lists| lists.0);
     let columns: Vec<Column> =
         columns.iter().map(|column| simulation.with_lists(column, lists)).collect();
-    let measured = simulation.run(&columns, &args.run.all_seeds(), tell);
+    let measured = simulation.run_traced(&columns, &args.run.all_seeds(), trace, tell);
     measured.map_err(|error| about_memory(error, args.memory))
 }
 
 /// Runs both designs on machines of many sizes.
 fn scaled(work: &Workload, cpus: &[u16], args: &WorkloadArgs) -> Result<Outcome, Failure> {
+    if args.trace.perfetto.is_some() {
+        return Err(Failure::bad_input(
+            "--perfetto traces one machine, as in --machine uniform:4; machines of many sizes would have too many tracks",
+        ));
+    }
     if args.memory.is_some() {
         return Err(Failure::bad_input(
             "--memory is for one machine; those of many sizes have 512 MiB for every CPU",

@@ -11,6 +11,7 @@ mod machines;
 mod measure;
 mod output;
 mod paging;
+mod perfetto;
 mod record;
 mod replay;
 mod run;

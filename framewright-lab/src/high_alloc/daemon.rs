@@ -13,7 +13,7 @@ use framewright::{
     Order,
     reclaim::{Kswapd, NextStep, Pause},
 };
-use framewright_sim::file::StepDone;
+use framewright_sim::{engine::Activity, file::StepDone};
 
 use super::{
     kernel::{CpuContext, Kernel},
@@ -87,7 +87,7 @@ impl Daemon {
         if let Some((order, highest)) = compaction
             && kernel.memory.wakes_compaction(cpu.id(), node, order, highest)
         {
-            kernel.world.without_lock(|| {
+            compact_in_background(kernel, || {
                 kernel.compacting(cpu.id(), |compactor| compactor.background(node, order, highest));
             });
         }
@@ -101,7 +101,7 @@ impl Daemon {
     fn compact<W: World>(&self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) {
         let (order, highest) = kernel.kswapd.take_request();
         let node = kernel.node(cpu.id());
-        kernel.world.without_lock(|| {
+        compact_in_background(kernel, || {
             let wakes = order > Order::ZERO
                 && kernel.memory.wakes_compaction(cpu.id(), node, order, highest);
             kernel.compacting(cpu.id(), |compactor| {
@@ -117,10 +117,19 @@ impl Daemon {
     fn compact_proactively<W: World>(&mut self, cpu: W::Cpu, kernel: &Kernel<'_, '_, W>) {
         let node = kernel.node(cpu.id());
         let proactive = || kernel.compacting(cpu.id(), |compactor| compactor.proactive(node));
-        let better = kernel.world.without_lock(proactive);
+        let better = compact_in_background(kernel, proactive);
         let pause = if better == Some(0) { DEFER_NS } else { CHECK_NS };
         self.next_check = cpu.now() + kernel.ticks(pause);
     }
+}
+
+/// Runs a compaction without the kernel's lock.
+fn compact_in_background<W: World, R>(
+    kernel: &Kernel<'_, '_, W>,
+    compact: impl FnOnce() -> R,
+) -> R {
+    let compact = || kernel.world.without_lock(compact);
+    kernel.world.during(Activity::BackgroundCompaction, compact)
 }
 
 impl<'m, W: World> Kernel<'_, 'm, W> {
@@ -153,7 +162,10 @@ impl<'m, W: World> Kernel<'_, 'm, W> {
         step: impl FnOnce(&mut Kswapd<'_, 'm, W::Platform>) -> NextStep,
     ) -> bool {
         let delay = self.ticks(Kswapd::<W::Platform>::DELAY);
-        let step = |kswapd: &mut _| self.world.without_lock(|| step(kswapd));
+        let step = |kswapd: &mut _| {
+            let step = || self.world.without_lock(|| step(kswapd));
+            self.world.during(Activity::BackgroundReclaim, step)
+        };
         let stepped = self.kswapd.step(|| cpu.now(), delay, step);
         if stepped {
             // Another CPU may run the next step.

@@ -77,6 +77,7 @@ use framewright_sim::machine::Spec;
 
 use crate::{
     Error,
+    perfetto::Trace,
     replay::State,
     report::{Check, Measured, Run, Times, each_run},
     workloads::Side,
@@ -196,9 +197,24 @@ impl HighAlloc {
         seeds: &[u64],
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<Measured, Error> {
+        self.run_traced(sides, seeds, None, progress)
+    }
+
+    /// As [`HighAlloc::run`]. `trace` gets the trace of every run; the runs then follow each other.
+    ///
+    /// # Errors
+    ///
+    /// As [`HighAlloc::run`].
+    pub fn run_traced(
+        &self,
+        sides: &[Side],
+        seeds: &[u64],
+        trace: Option<&Trace>,
+        progress: &mut (dyn FnMut(u64, u64) + Send),
+    ) -> Result<Measured, Error> {
         let jobs: Vec<(usize, u64)> =
             seeds.iter().flat_map(|&seed| (0..sides.len()).map(move |side| (side, seed))).collect();
-        let outcomes = self.run_all(sides, &jobs, progress)?;
+        let outcomes = self.run_all(sides, &jobs, trace, progress)?;
         let of = |turn: usize| -> Vec<Outcome> {
             let mine = jobs.iter().zip(&outcomes).filter(|((side, _), _)| *side == turn);
             mine.map(|(_, outcome)| outcome.clone()).collect()
@@ -240,7 +256,7 @@ impl HighAlloc {
     /// Runs every side with one seed; a run for each, also with the figures for comparison with publications.
     pub(crate) fn run_each(&self, sides: &[Side], seed: u64) -> Result<Vec<Run>, Error> {
         let jobs: Vec<(usize, u64)> = (0..sides.len()).map(|side| (side, seed)).collect();
-        let outcomes = self.run_all(sides, &jobs, &mut |_, _| ())?;
+        let outcomes = self.run_all(sides, &jobs, None, &mut |_, _| ())?;
         let runs = sides.iter().zip(outcomes);
         Ok(runs.map(|(side, outcome)| figures::compared_run_of(side, outcome)).collect())
     }
@@ -276,6 +292,7 @@ impl HighAlloc {
         &self,
         sides: &[Side],
         jobs: &[(usize, u64)],
+        trace: Option<&Trace>,
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<Vec<Outcome>, Error> {
         relief::refuse_large(sides, self.frames)?;
@@ -288,12 +305,18 @@ impl HighAlloc {
             let done = done.fetch_add(parts, Ordering::Relaxed) + parts;
             (*progress.lock().expect("no other thread panicked"))(done, total);
         };
+        if let Some(trace) = trace {
+            let run = |&(side, seed): &(usize, u64)| {
+                simulated::run(self, &sides[side], seed, Some(trace), &tell)
+            };
+            return jobs.iter().map(run).collect();
+        }
         let outcomes: Vec<_> = jobs.iter().map(|_| Mutex::new(None)).collect();
         let work = || {
             while let Some(&(side, seed)) = jobs.get(next.fetch_add(1, Ordering::Relaxed) as usize)
             {
                 let at = jobs.iter().position(|&job| job == (side, seed)).unwrap_or(0);
-                let outcome = simulated::run(self, &sides[side], seed, &tell);
+                let outcome = simulated::run(self, &sides[side], seed, None, &tell);
                 *outcomes[at].lock().expect("no other thread panicked") = Some(outcome);
             }
         };
@@ -313,7 +336,7 @@ impl HighAlloc {
     /// Runs one side with one seed.
     #[cfg(test)]
     fn run_once(&self, side: &Side, seed: u64) -> Result<Outcome, Error> {
-        simulated::run(self, side, seed, &|_| ())
+        simulated::run(self, side, seed, None, &|_| ())
     }
 }
 

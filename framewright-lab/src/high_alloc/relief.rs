@@ -14,6 +14,7 @@ use framewright::{
     reclaim::{Pause, Throttle},
     tuning::Auto,
 };
+use framewright_sim::engine::Activity;
 
 use super::{
     files::NONE,
@@ -54,8 +55,10 @@ impl<W: World> Relief for Locked<&Kernel<'_, '_, W>> {
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         let first = self.state.environment.reclaims_first && need.request.is_costly();
-        let freed =
-            if first { self.reclaim_first(need) } else { self.reclaim.direct(need, frames) };
+        let freed = self.world.during(Activity::DirectReclaim, || match first {
+            true => self.reclaim_first(need),
+            false => self.reclaim.direct(need, frames),
+        });
         self.world.with_lock(|| {
             self.asked_before.set(need.request.is_costly());
             self.shrink_objects();
@@ -71,7 +74,9 @@ impl<W: World> Relief for Locked<&Kernel<'_, '_, W>> {
         let again = self.world.with_lock(|| self.asked_before.replace(false));
         let again = again && self.state.environment.ends_synchronously;
         let priority = if again { priority.max(CompactPriority::SyncLight) } else { priority };
-        self.compacting(need.cpu, |compactor| compactor.compact(need, priority, captured))
+        self.world.during(Activity::DirectCompaction, || {
+            self.compacting(need.cpu, |compactor| compactor.compact(need, priority, captured))
+        })
     }
 }
 

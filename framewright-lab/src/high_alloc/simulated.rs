@@ -7,7 +7,7 @@ use framewright::{
     tlb::{Shootdown, Unmapping},
 };
 use framewright_sim::{
-    engine::{Cpu, Machine, Program as CpuProgram, WaitQueue},
+    engine::{Activity, Cpu, Machine, Program as CpuProgram, WaitQueue},
     platform::{LentRelief, Simulated},
     process::{Mapping, Mmu, Process, Shooter},
 };
@@ -25,6 +25,7 @@ use super::{
     world::{Locked, OnCpu, World},
 };
 use crate::Error;
+use crate::perfetto::{Recorder, Sample, Trace};
 use crate::{
     simulated::{column::Nodes, memory::on_memory},
     workloads::Side,
@@ -36,11 +37,19 @@ pub(super) struct SimulatedWorld<'w, 'm> {
     shooter: Shooter<'w, 'm>,
     idle: WaitQueue,
     paused: WaitQueue,
+    /// Gets the time now and then, in cycles.
+    sample: &'w dyn Fn(u64),
 }
 
 impl<'w, 'm> SimulatedWorld<'w, 'm> {
     pub(super) fn new(machine: &'w Machine, shooter: Shooter<'w, 'm>) -> Self {
-        Self { machine, shooter, idle: WaitQueue::default(), paused: WaitQueue::default() }
+        let (idle, paused) = (WaitQueue::default(), WaitQueue::default());
+        Self { machine, shooter, idle, paused, sample: &|_| () }
+    }
+
+    /// This world with calls of `sample`, which gets the time now and then.
+    fn sampling(self, sample: &'w dyn Fn(u64)) -> Self {
+        Self { sample, ..self }
     }
 }
 
@@ -70,7 +79,15 @@ impl<'w> World for SimulatedWorld<'w, '_> {
         &self.shooter
     }
 
+    fn during<R>(&self, activity: Activity, body: impl FnOnce() -> R) -> R {
+        match self.current() {
+            Some(cpu) => cpu.during(activity, body),
+            None => body(),
+        }
+    }
+
     fn enter(&self, cpu: Cpu<'w>, space: &Process) {
+        (self.sample)(cpu.now());
         self.shooter.run_on(cpu, space);
     }
 
@@ -92,6 +109,7 @@ impl<'w> World for SimulatedWorld<'w, '_> {
     }
 
     fn wait_for_work(&self, cpu: Cpu<'w>, time: u64) {
+        (self.sample)(cpu.now());
         cpu.wait_on_until(&self.idle, time);
     }
 
@@ -135,6 +153,7 @@ pub(super) fn run(
     work: &HighAlloc,
     side: &Side,
     seed: u64,
+    trace: Option<&Trace>,
     tell: &(dyn Fn(u64) + Sync),
 ) -> Result<Outcome, Error> {
     let spec = &work.spec;
@@ -148,8 +167,40 @@ pub(super) fn run(
     let config = nodes.config(side.tuning).with_side_tables(side_tables);
     let relief = LentRelief::default();
     on_memory(spec, &config, seed, &relief, |machine, memory| {
-        play(work, side, seed, tell, &nodes, (machine, memory, &relief))
+        let title = format!("{}, seed {seed}", side.label);
+        let recorder = trace.map(|trace| Recorder::start(trace, machine, &title));
+        if let Some(recorder) = &recorder {
+            recorder.name_zones(memory);
+        }
+        let sample = |now| {
+            if let Some(recorder) = &recorder {
+                recorder.sample(now, || sample(memory));
+            }
+        };
+        let outcome = play(work, side, seed, tell, &nodes, (machine, memory, &relief), &sample);
+        if let Some(recorder) = &recorder {
+            recorder.finish(Some(self::sample(memory)));
+        }
+        outcome
     })
+}
+
+/// The state of memory, for a trace.
+fn sample(memory: &Memory<'_, Simulated>) -> Sample {
+    let (flushes, compact) = (memory.tlb().stats(), memory.compact_stats());
+    Sample {
+        levels: vec![
+            ("free", "frames", memory.free()),
+            ("on CPU lists", "frames", memory.held_by_cpus()),
+            ("in depots", "frames", memory.in_depots()),
+            ("unflushed", "frames", memory.tlb().deferred()),
+        ],
+        counts: vec![
+            ("unmapped pages", flushes.unmapped),
+            ("migrated pages", compact.pgmigrate_success),
+            ("interrupts for flushes", flushes.interrupts),
+        ],
+    }
 }
 
 /// Runs the workload on a machine and a memory. `relief` is the slot for the kernel's reclaim and
@@ -161,6 +212,7 @@ fn play(
     tell: &(dyn Fn(u64) + Sync),
     nodes: &Nodes,
     (machine, memory, relief): (&Machine, &Memory<'_, Simulated>, &LentRelief),
+    sample: &dyn Fn(u64),
 ) -> Result<Outcome, Error> {
     let spec = &work.spec;
     let mut disk = Disk::new(nodes.frames(), work.environment.tree_files, seed);
@@ -174,7 +226,7 @@ fn play(
     let Disk { files, trees, flush, random } = disk;
     let mut state = State::new(nodes.frames(), files, programs, spec.costs().into(), random);
     state.environment = work.environment;
-    let world = SimulatedWorld::new(machine, Shooter::new(&mmu, memory));
+    let world = SimulatedWorld::new(machine, Shooter::new(&mmu, memory)).sampling(sample);
     let owner = Owner::new(&state, &world);
     // SAFETY: the workload has its frames from this memory, and maps them only in its world.
     #[allow(unsafe_code)]

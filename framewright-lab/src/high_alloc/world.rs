@@ -16,6 +16,7 @@ use framewright::{
     CpuId, Pfn, Platform,
     tlb::{Shootdown, Unmapping},
 };
+use framewright_sim::engine::Activity;
 
 /// A machine for the kernel.
 pub(super) trait World: Sized {
@@ -77,6 +78,11 @@ pub(super) trait World: Sized {
     /// while another CPU changes the library's data.
     fn observe<R>(&self, look: impl FnOnce() -> R) -> Option<R> {
         Some(look())
+    }
+
+    /// Runs `body`. An observer of a simulated machine sees it as this activity of the running CPU.
+    fn during<R>(&self, _: Activity, body: impl FnOnce() -> R) -> R {
+        body()
     }
 
     /// Runs `body` without the lock: other CPUs may run kernel code meanwhile, and the library may

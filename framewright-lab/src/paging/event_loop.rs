@@ -99,6 +99,8 @@ pub(super) struct EventLoop<'d, 'k, 'm> {
     pub(super) turn: usize,
     /// Unusable free space index of the memory, in thousandths.
     pub(super) unusable: &'d dyn Fn() -> u64,
+    /// Gets the time after each use of a page, in cycles.
+    pub(super) sample: &'d dyn Fn(u64),
 }
 
 /// Maximum time of programs between two checks for kernel work, in cycles: about 1 ms.
@@ -195,6 +197,7 @@ impl<'m> EventLoop<'_, '_, 'm> {
             cpu.work(next.then);
             self.spent.user.set(self.spent.user.get() + next.then);
             self.timeline.advance(self.cpu_context.pages_cached(), cpu.now(), self.unusable);
+            (self.sample)(cpu.now());
             if cpu.now() >= until || self.cpu_context.has_kernel_work(cpu) {
                 return Ok(());
             }

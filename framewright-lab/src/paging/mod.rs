@@ -25,6 +25,7 @@ use framewright_sim::machine::Spec;
 
 use crate::{
     Error,
+    perfetto::Trace,
     report::{Check, Measured, each_run},
     simulated::too_small,
     workloads::{Side, cdn::Cdn, mmap_read::MmapRead, run_sides},
@@ -77,11 +78,26 @@ impl Paging {
         seeds: &[u64],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
+        self.run_traced(sides, seeds, None, progress)
+    }
+
+    /// As [`Paging::run`]. `trace` gets the trace of every run.
+    ///
+    /// # Errors
+    ///
+    /// As [`Paging::run`].
+    pub fn run_traced(
+        &self,
+        sides: &[Side],
+        seeds: &[u64],
+        trace: Option<&Trace>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Measured, Error> {
         self.check_memory_size()?;
         let total = (sides.len() * seeds.len()) as u64;
         let outcomes = run_sides(sides, seeds, |side, seed, before| {
             let mut tell = |part: u64, of: u64| progress(before * of + part, total * of);
-            self.run_once(side, seed, &mut tell)
+            run::run(self, side, seed, trace, &mut tell)
         })?;
         let runs = sides.iter().zip(&outcomes);
         Ok(Measured {
@@ -102,7 +118,7 @@ impl Paging {
         seed: u64,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Outcome, Error> {
-        run::run(self, side, seed, progress)
+        run::run(self, side, seed, None, progress)
     }
 
     /// Refuses memory that is too small for its CPUs.

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::Error;
 use crate::invariants::all_free;
+use crate::perfetto::{Recorder, Sample, Trace};
 use crate::simulated::refused;
 use crate::{
     simulated::{column::Nodes, memory::on_memory},
@@ -39,6 +40,7 @@ pub(super) fn run(
     paging: &Paging,
     side: &Side,
     seed: u64,
+    trace: Option<&Trace>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Outcome, Error> {
     let spec = &paging.spec;
@@ -51,7 +53,13 @@ pub(super) fn run(
         let mmu = Mmu::measuring(spec.cpus(), spec.costs().into());
         let (cache, areas) = cache(paging, &mmu, machine, frames);
         let parts = Parts { machine, memory, cache: &cache, relief: &relief };
-        let play = Play { paging, parts: &parts, areas: &areas, seed, frames: nodes.frames() };
+        let title = format!("{}, seed {seed}", side.label);
+        let recorder = trace.map(|trace| Recorder::start(trace, machine, &title));
+        if let Some(recorder) = &recorder {
+            recorder.name_zones(memory);
+        }
+        let (frames, recorder) = (nodes.frames(), recorder.as_deref());
+        let play = Play { paging, parts: &parts, areas: &areas, seed, frames, recorder };
         let outcome = parts.together(|kernel| play.play(kernel, progress));
         let outcome = outcome.map_err(|failure| side.broken(seed, failure))?;
         all_free(memory).map_err(|what| side.broken(seed, what))?;
@@ -96,6 +104,7 @@ struct Play<'p, 'm> {
     areas: &'p [AreaId],
     seed: u64,
     frames: u64,
+    recorder: Option<&'p Recorder>,
 }
 
 impl<'m> Play<'_, 'm> {
@@ -111,7 +120,11 @@ impl<'m> Play<'_, 'm> {
         tell(0);
         let timeline = Timeline::new(self.hour(), hours, self.programs(), &tell);
         let spent: Vec<Spent> = (0..self.cpus()).map(|_| Spent::default()).collect();
-        self.work(kernel, &timeline, &spent)?;
+        let ended = self.work(kernel, &timeline, &spent);
+        if let Some(recorder) = self.recorder {
+            recorder.finish(Some(self.sample(&timeline)));
+        }
+        ended?;
         let outcome = self.outcome(kernel, &timeline, &spent);
         self.free_all(kernel)?;
         Ok(outcome)
@@ -177,10 +190,15 @@ impl<'m> Play<'_, 'm> {
         spent: &[Spent],
     ) -> Result<(), Failure> {
         let unusable = || unusable(self.parts.memory);
+        let sample = |now| {
+            if let Some(recorder) = self.recorder {
+                recorder.sample(now, || self.sample(timeline));
+            }
+        };
         let mut random = fastrand::Rng::with_seed(self.seed);
         let programs = spent.iter().enumerate().map(|(number, spent)| -> Program<'_> {
             let (number, late) = (number as u16, random.u64(..LATE));
-            let unusable = &unusable;
+            let (unusable, sample) = (&unusable, &sample);
             Box::new(move |cpu| {
                 let mut event_loop = EventLoop {
                     cpu_context: kernel.cpu_context(CpuId::new(number)),
@@ -191,6 +209,7 @@ impl<'m> Play<'_, 'm> {
                     large: self.large(number),
                     turn: 0,
                     unusable,
+                    sample,
                 };
                 if let Err(error) = event_loop.work(cpu, late) {
                     cpu.fail(error.to_string());
@@ -198,6 +217,25 @@ impl<'m> Play<'_, 'm> {
             })
         });
         self.parts.machine.run(programs.collect())
+    }
+
+    /// The state of memory, for a trace.
+    fn sample(&self, timeline: &Timeline<'_>) -> Sample {
+        let Parts { memory, .. } = self.parts;
+        let flushes = memory.tlb().stats();
+        Sample {
+            levels: vec![
+                ("free", "frames", memory.free()),
+                ("on CPU lists", "frames", memory.held_by_cpus()),
+                ("in depots", "frames", memory.in_depots()),
+                ("unflushed", "frames", memory.tlb().deferred()),
+            ],
+            counts: vec![
+                ("pages", timeline.pages()),
+                ("unmapped pages", flushes.unmapped),
+                ("interrupts for flushes", flushes.interrupts),
+            ],
+        }
     }
 
     /// Frees every frame. All CPUs take part, because some have to flush.

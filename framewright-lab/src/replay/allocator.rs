@@ -2,7 +2,7 @@
 
 use framewright::Request;
 
-use super::{kernel::FreeMemory, map::PageblockMap, plan::ZonePlan};
+use super::{kernel::FreeMemory, map::PageblockMap, plan::ZonePlan, tracks::Hold};
 use crate::workloads::world::Frames;
 
 /// A memory with all its CPUs. One thread acts for all of them.
@@ -40,6 +40,14 @@ pub(super) trait Allocator {
     fn fallbacks(&self, cpu: u16) -> Option<[u64; 2]> {
         let _ = cpu;
         None
+    }
+
+    /// Acquisitions of zone locks so far, also those before the first event.
+    fn zone_lock_acquisitions(&self) -> u64;
+
+    /// Removes and returns the holds of zone locks since the last call, oldest first; none if they are not logged.
+    fn take_holds(&mut self) -> Vec<Hold> {
+        Vec::new()
     }
 
     /// The state of memory.

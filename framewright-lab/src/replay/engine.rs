@@ -14,6 +14,7 @@ use super::plan::{Plan, ZonePlan};
 use super::report::{Fallback, Logical, Sample};
 use super::stand_ins::StandIns;
 use super::survey::{Recording, Survey, pageblock};
+use super::tracks::Tracks;
 use crate::Error;
 use crate::trace::{Event, GfpFlags, Record};
 use crate::workloads::world::Frames;
@@ -35,6 +36,9 @@ pub(super) struct Engine<'s, A: Allocator> {
     pub(super) samples: Vec<Sample>,
     pub(super) fallbacks: Vec<Fallback>,
     pub(super) waits: LockWaits,
+    tracks: Option<Tracks>,
+    /// Acquisitions of zone locks before the first event.
+    acquisitions_before: u64,
     /// Reused for every event, to avoid allocations.
     freed: Freed<A::Block>,
 }
@@ -59,6 +63,8 @@ impl<'s, A: Allocator> Engine<'s, A> {
             samples: Vec::new(),
             fallbacks: Vec::new(),
             waits: LockWaits::default(),
+            tracks: None,
+            acquisitions_before: 0,
             freed: Freed::default(),
         }
     }
@@ -71,9 +77,15 @@ impl<'s, A: Allocator> Engine<'s, A> {
     pub(super) fn run(
         &mut self,
         recording: &Recording,
+        tracks: Option<Tracks>,
         progress: &mut dyn FnMut(f64),
     ) -> Result<(), Error> {
         let mut events = Events::of(&self.survey.kept, recording)?;
+        if tracks.as_ref().is_some_and(Tracks::shows_kernel) {
+            self.waits.keep_spans();
+        }
+        self.tracks = tracks;
+        self.acquisitions_before = self.machine.zone_lock_acquisitions();
         let (mut replayed, every) = (0u64, (self.survey.events / SAMPLES).max(1));
         let mut last = self.survey.first_nanos;
         self.sample(last);
@@ -86,6 +98,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
                 )));
             }
             self.event(&record);
+            self.trace(&record);
             last = record.nanos;
             replayed += 1;
             if replayed.is_multiple_of(every) {
@@ -99,7 +112,22 @@ impl<'s, A: Allocator> Engine<'s, A> {
             self.sample(last);
         }
         progress(1.0);
+        if let Some(mut tracks) = self.tracks.take() {
+            self.waits.open_holds().for_each(|(cpu, span)| tracks.span(cpu, span));
+            tracks.finish();
+        }
         Ok(())
+    }
+
+    /// Adds the holds and waits of an event to the trace, if there is one.
+    fn trace(&mut self, record: &Record) {
+        let Some(tracks) = &mut self.tracks else { return };
+        for hold in self.machine.take_holds() {
+            tracks.hold(record.cpu, record.nanos, hold);
+        }
+        for (cpu, span) in self.waits.take_spans() {
+            tracks.span(cpu, span);
+        }
     }
 
     fn event(&mut self, record: &Record) {
@@ -155,15 +183,11 @@ impl<'s, A: Allocator> Engine<'s, A> {
     ) {
         let seconds = record.nanos.saturating_sub(self.survey.first_nanos) as f64 / 1e9;
         let cpu = record.cpu;
-        self.fallbacks.push(Fallback {
-            seconds,
-            cpu,
-            by_kernel,
-            order,
-            migratetype,
-            found,
-            claimed,
-        });
+        let fallback = Fallback { seconds, cpu, by_kernel, order, migratetype, found, claimed };
+        if let Some(tracks) = &mut self.tracks {
+            tracks.fallback(record.nanos, &fallback);
+        }
+        self.fallbacks.push(fallback);
     }
 
     /// The highest zone for a recorded allocation: the highest that the caller could use or, if the
@@ -222,6 +246,11 @@ impl<'s, A: Allocator> Engine<'s, A> {
 
     fn sample(&mut self, nanos: u64) {
         let seconds = nanos.saturating_sub(self.survey.first_nanos) as f64 / 1e9;
-        self.samples.push(Sample::of(seconds, &self.machine.state()));
+        let state = self.machine.state();
+        if let Some(tracks) = &mut self.tracks {
+            let acquisitions = self.machine.zone_lock_acquisitions() - self.acquisitions_before;
+            tracks.sample(nanos, &state, &self.logical, acquisitions);
+        }
+        self.samples.push(Sample::of(seconds, &state));
     }
 }

@@ -16,6 +16,7 @@ use super::map::{self, PageblockMap};
 use super::plan::Plan;
 use super::report::{Activity, Balance, CpuReport, MachineReport, ReplayReport};
 use super::survey::{Recording, Survey};
+use super::tracks::{Traced, Tracks};
 use crate::Error;
 use crate::trace::Snapshot;
 
@@ -26,6 +27,7 @@ pub(super) fn replay(
     plan: &Plan,
     tables: &Tables,
     tuning: &Tuning,
+    traced: Option<Traced<'_>>,
     progress: &mut dyn FnMut(f64),
 ) -> Result<ReplayReport, Error> {
     let frames = plan.managed();
@@ -43,7 +45,10 @@ pub(super) fn replay(
     let mut engine = Engine::start(Machine::new(&memory, plan.cpus)?, survey, plan, &maps);
     drop(maps);
     let begin = Beginning::of(&engine.machine, plan, tables);
-    engine.run(recording, progress)?;
+    let zones = || memory.zones().map(|zone| (zone.node.get(), zone.kind.name()));
+    let tracks = traced.map(|traced| Tracks::new(traced, plan, zones(), survey.first_nanos));
+    memory.platform().log_holds(tracks.is_some());
+    engine.run(recording, tracks, progress)?;
     memory.platform().uncounted(|| memory.check()).map_err(|violation| {
         Error::broken(format_args!(
             "the allocator violated an invariant, please report this: {violation}"

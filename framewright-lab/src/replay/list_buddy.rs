@@ -6,6 +6,8 @@
 //! has no watermarks and no reserves: a request uses the highest zone that it may use until that
 //! zone is empty. The lists of every CPU are trimmed once in a recorded second.
 
+use std::iter;
+
 use framewright::{NodeId, Order, Request, ZoneKind};
 use framewright_peers::list_buddy::{
     self, DrainReason, Links, ListBuddy, LockName, Padded, Threads, Tuning,
@@ -20,6 +22,7 @@ use super::{
     plan::{Plan, ZonePlan},
     report::{Activity, Balance, ListBuddyReport},
     survey::{PAGEBLOCK, Recording, Survey},
+    tracks::{Traced, Tracks},
 };
 use crate::{
     Error,
@@ -36,13 +39,15 @@ pub(super) fn replay(
     survey: &Survey,
     plan: &Plan,
     tuning: &Tuning,
+    traced: Option<Traced<'_>>,
     progress: &mut dyn FnMut(f64),
 ) -> Result<ListBuddyReport, Error> {
     let maps = map::map(plan, &survey.census);
     let mut engine = Engine::start(ListMachine::new(plan, tuning), survey, plan, &maps);
     drop(maps);
     let (start, before) = (engine.machine.state(), engine.machine.counters());
-    engine.run(recording, progress)?;
+    let tracks = traced.map(|traced| Tracks::new(traced, plan, iter::empty(), survey.first_nanos));
+    engine.run(recording, tracks, progress)?;
     let (end, after) = (engine.machine.state(), engine.machine.counters());
     let logical = engine.logical;
     Ok(ListBuddyReport {
@@ -193,6 +198,10 @@ impl ListMachine {
 impl Allocator for ListMachine {
     type Block = ListBlock;
 
+    fn zone_lock_acquisitions(&self) -> u64 {
+        self.counters().0.acquisitions
+    }
+
     fn cpus(&self) -> u16 {
         self.cpus
     }
@@ -293,7 +302,8 @@ mod tests {
     fn on_list_buddy(recording: &Recording, snapshot: Option<&Snapshot>) -> ListBuddyReport {
         let survey = Survey::of(recording, &mut |_| {}).unwrap();
         let tuning = Tuning::default();
-        replay::run_list_buddy(recording, &survey, &before(snapshot), &tuning, &mut |_| {}).unwrap()
+        let tables = before(snapshot);
+        replay::run_list_buddy(recording, &survey, &tables, &tuning, None, &mut |_| {}).unwrap()
     }
 
     #[test]

@@ -47,6 +47,27 @@ struct Hold {
     last: u64,
 }
 
+/// A wait or a hold of the kernel that has ended, in nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Span {
+    /// A wait for a lock.
+    Wait {
+        /// Its start.
+        since: u64,
+        /// Its end.
+        until: u64,
+    },
+    /// A hold of the lock of a zone.
+    Hold {
+        /// The zone.
+        zone: usize,
+        /// The first event.
+        first: u64,
+        /// The last event.
+        last: u64,
+    },
+}
+
 /// The activity of a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cpu {
@@ -68,6 +89,8 @@ pub(crate) struct LockWaits {
     /// Waits by `mm_zone_locked`, by zone.
     named: HashMap<usize, (u64, u64)>,
     any: bool,
+    /// Waits and holds that have ended, with their CPUs, if they are kept.
+    spans: Option<Vec<(u16, Span)>>,
 }
 
 impl LockWaits {
@@ -79,11 +102,19 @@ impl LockWaits {
         event: &Event,
         zone_of: impl Fn(u64) -> usize,
     ) {
+        let number = cpu;
         let cpu = usize::from(cpu);
         if self.cpus.len() <= cpu {
             self.cpus.resize(cpu + 1, Cpu::default());
         }
         let cpu = &mut self.cpus[cpu];
+        let spans = &mut self.spans;
+        let mut count = |holds: &mut HashMap<_, _>, hold: Option<Hold>| {
+            count(holds, hold);
+            if let (Some(spans), Some(Hold { zone, first, last, .. })) = (spans.as_mut(), hold) {
+                spans.push((number, Span::Hold { zone, first, last }));
+            }
+        };
         let under = match *event {
             Event::ContentionBegin { lock, spins } => {
                 self.any = true;
@@ -96,6 +127,9 @@ impl LockWaits {
                     waits.times += 1;
                     waits.nanos += nanos.saturating_sub(since);
                     cpu.waited = Some(lock);
+                    if let Some(spans) = &mut self.spans {
+                        spans.push((number, Span::Wait { since, until: nanos }));
+                    }
                 }
                 return;
             }
@@ -127,6 +161,22 @@ impl LockWaits {
             let new = Hold { drains, zone, first: nanos, last: nanos };
             cpu.hold.get_or_insert(new).last = nanos;
         }
+    }
+
+    /// Keeps waits and holds that end from now on, for [`LockWaits::take_spans`].
+    pub(crate) fn keep_spans(&mut self) {
+        self.spans = Some(Vec::new());
+    }
+
+    /// Removes and returns the waits and holds that have ended, with their CPUs.
+    pub(crate) fn take_spans(&mut self) -> Vec<(u16, Span)> {
+        self.spans.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The holds that have not ended, with their CPUs.
+    pub(crate) fn open_holds(&self) -> impl Iterator<Item = (u16, Span)> {
+        let open = (0..).zip(&self.cpus).filter_map(|(cpu, state)| Some((cpu, state.hold?)));
+        open.map(|(cpu, Hold { zone, first, last, .. })| (cpu, Span::Hold { zone, first, last }))
     }
 
     /// The numbers of the locks of zones, with the waits for them.

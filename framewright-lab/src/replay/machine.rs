@@ -7,18 +7,19 @@ use framewright::{
     sync::{PlainWord, SpinFlag},
 };
 use framewright_sim::machine::Costs;
-use serde::Serialize;
 use std::{
     fmt::Display,
-    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use super::{
     allocator::{Allocator, MemoryState},
+    holds::{Holds, OwnLock},
     kernel::FreeMemory,
     lists,
     map::PageblockMap,
     plan::ZonePlan,
+    tracks::Hold,
 };
 use crate::{Error, trace::GfpFlags};
 
@@ -97,10 +98,11 @@ impl<'m> Allocator for Machine<'_, 'm> {
     }
 
     fn split(&mut self, block: Block<'m>) -> (Block<'m>, Block<'m>) {
-        match self.cpus[0].split(block) {
+        // The recorded machine freed a part of a block. Its kernel takes no zone lock to split the block.
+        self.memory.platform().uncounted(|| match self.cpus[0].split(block) {
             Ok(halves) => halves,
             Err(block) => unreachable!("a block of order {} has halves", block.order()),
-        }
+        })
     }
 
     fn raise_high(&mut self, zone: &ZonePlan, cpu: u16) {
@@ -120,6 +122,14 @@ impl<'m> Allocator for Machine<'_, 'm> {
         Some([stats.claims, stats.steals])
     }
 
+    fn zone_lock_acquisitions(&self) -> u64 {
+        self.memory.stats().zone_lock_acquisitions
+    }
+
+    fn take_holds(&mut self) -> Vec<Hold> {
+        self.memory.platform().take_holds()
+    }
+
     fn state(&self) -> MemoryState {
         self.memory.platform().uncounted(|| {
             let mut free = FreeMemory::default();
@@ -135,54 +145,6 @@ impl<'m> Allocator for Machine<'_, 'm> {
             }
         })
     }
-}
-
-/// The use of the lock of a zone in a replay, which has no waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct OwnLock {
-    /// Holds.
-    pub holds: u64,
-    /// Nanoseconds of all holds, modelled: instructions of the library on the common machine.
-    pub hold_nanos: u64,
-}
-
-/// Holds of zone locks. There is one thread, so counters are loaded and stored instead of added to.
-#[derive(Debug)]
-struct Holds {
-    /// The zone whose lock is held, plus one; 0 if none is.
-    held: AtomicUsize,
-    /// Whether the state of memory is being read, which does not count.
-    is_paused: AtomicBool,
-    zones: Box<[Counted]>,
-}
-
-/// The holds of a zone, and tenths of instructions under its lock.
-#[derive(Debug, Default)]
-struct Counted {
-    holds: AtomicU64,
-    tenths: AtomicU64,
-}
-
-/// The maximum number of zones whose locks are counted.
-const ZONES: usize = 1024;
-
-impl Default for Holds {
-    fn default() -> Self {
-        let zones = (0..ZONES).map(|_| Counted::default()).collect();
-        Self { held: AtomicUsize::new(0), is_paused: AtomicBool::new(false), zones }
-    }
-}
-
-impl Holds {
-    /// The zone whose lock is held, if its work counts.
-    fn held(&self) -> Option<&Counted> {
-        let zone = self.held.load(Ordering::Relaxed).checked_sub(1)?;
-        self.zones.get(zone).filter(|_| !self.is_paused.load(Ordering::Relaxed))
-    }
-}
-
-fn add(counter: &AtomicU64, number: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + number, Ordering::Relaxed);
 }
 
 /// A platform whose CPUs take turns on one thread. Frames have no contents.
@@ -201,27 +163,33 @@ impl Serial {
 
     /// The use of the lock of a zone so far.
     pub(super) fn lock(&self, zone: ZoneId) -> OwnLock {
-        let of = |counter: fn(&Counted) -> &AtomicU64| {
-            self.holds
-                .zones
-                .get(zone.index())
-                .map_or(0, |zone| counter(zone).load(Ordering::Relaxed))
-        };
-        let (holds, tenths) = (of(|zone| &zone.holds), of(|zone| &zone.tenths));
+        let (holds, tenths) = self.holds.of(zone);
+        OwnLock { holds, hold_nanos: self.nanos_of(tenths) }
+    }
+
+    /// The modelled time of tenths of instructions.
+    fn nanos_of(&self, tenths: u64) -> u64 {
         let cycles = self.costs.instructions(tenths / 10);
-        let hold_nanos = match self.costs.clock.frequency_mhz {
+        match self.costs.clock.frequency_mhz {
             0 => 0,
             _ => self.costs.nanos_of_cycles(cycles),
-        };
-        OwnLock { holds, hold_nanos }
+        }
+    }
+
+    /// Logs single holds from now on, or does not.
+    pub(super) fn log_holds(&self, is_on: bool) {
+        self.holds.log(is_on);
+    }
+
+    /// Removes and returns the logged holds.
+    fn take_holds(&self) -> Vec<Hold> {
+        let hold = |(zone, tenths)| Hold { zone, nanos: self.nanos_of(tenths) };
+        self.holds.take().into_iter().map(hold).collect()
     }
 
     /// Runs `read`, which reads the state of memory, without counting its holds.
     pub(super) fn uncounted<R>(&self, read: impl FnOnce() -> R) -> R {
-        self.holds.is_paused.store(true, Ordering::Relaxed);
-        let state = read();
-        self.holds.is_paused.store(false, Ordering::Relaxed);
-        state
+        self.holds.uncounted(read)
     }
 
     /// Sets the clock to the recorded time.
@@ -271,26 +239,24 @@ impl Probe for Serial {
 
     #[inline]
     fn cost(&self, cost: Cost, count: u32) {
-        if let Some(zone) = self.holds.held() {
+        let tenths = || {
             let tenths = framewright_sim::platform::tenths(&self.costs.library, cost);
-            add(&zone.tenths, tenths * u64::from(count));
-            if cost == Cost::ZoneHold {
-                add(&zone.holds, 1);
-            }
-        }
+            tenths * u64::from(count)
+        };
+        self.holds.add(tenths, cost == Cost::ZoneHold);
     }
 
     #[inline]
     fn enter(&self, section: Section) {
         if let Section::Zone(zone) = section {
-            self.holds.held.store(zone.index() + 1, Ordering::Relaxed);
+            self.holds.begin(zone);
         }
     }
 
     #[inline]
     fn leave(&self, section: Section) {
-        if let Section::Zone(_) = section {
-            self.holds.held.store(0, Ordering::Relaxed);
+        if let Section::Zone(zone) = section {
+            self.holds.end(zone);
         }
     }
 }

@@ -39,18 +39,21 @@
 //! | `allocator` | the interface to the allocator                                  |
 //! | `library`   | a replay on the library                                         |
 //! | `machine`   | its memory and the tokens of its CPUs                           |
+//! | `holds`     | holds of zone locks                                             |
 //! | `list_buddy`| a replay on `list-buddy`, the classic design of kernels         |
 //! | `lists`     | fills the lists of its CPUs                                     |
 //! | `stand_ins` | memory in use whose allocation was not recorded                 |
 //! | `engine`    | the replay itself: event by event                               |
 //! | `kernel`    | the recorded kernel's own activity, counted                     |
 //! | `lock_waits` | the recorded kernel's waits for zone locks, and holds of them   |
+//! | `tracks`    | the trace of a replay for Perfetto                              |
 //! | `state`     | the state of memory at the start of a recording, for other machines |
 //! | `report`    | the result                                                      |
 
 mod allocator;
 mod census;
 mod engine;
+mod holds;
 mod kept;
 mod kernel;
 mod layout;
@@ -66,11 +69,12 @@ mod requests;
 mod stand_ins;
 mod state;
 mod survey;
+mod tracks;
 
+pub use holds::OwnLock;
 pub use kernel::{Blocks, FreeMemory, FreeReport, KernelActivity, SHOWN_ORDERS};
 pub use lock_waits::KernelLock;
 pub(crate) use lock_waits::LockWaits;
-pub use machine::OwnLock;
 pub(crate) use plan::uncapped;
 pub use report::{
     Activity, Balance, CpuReport, Fallback, HeldReport, ListBuddyReport, Logical, MachineReport,
@@ -80,6 +84,7 @@ pub use requests::Requests;
 pub(crate) use state::Pageblock;
 pub use state::State;
 pub use survey::{Recording, Survey};
+pub use tracks::Traced;
 
 use framewright::Tuning;
 
@@ -111,17 +116,33 @@ pub fn run(
     tuning: &Tuning,
     progress: &mut dyn FnMut(f64),
 ) -> Result<ReplayReport, Error> {
+    run_traced(recording, survey, tables, tuning, None, progress)
+}
+
+/// As [`run`], with a trace.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_traced(
+    recording: &Recording,
+    survey: &Survey,
+    tables: &Tables,
+    tuning: &Tuning,
+    traced: Option<Traced<'_>>,
+    progress: &mut dyn FnMut(f64),
+) -> Result<ReplayReport, Error> {
     let tuning = match &tables.before {
         Some(snapshot) => layout::recorded(tuning, snapshot),
         None => *tuning,
     };
-    library::replay(recording, survey, &plan(survey, tables)?, tables, &tuning, progress)
+    let plan = plan(survey, tables)?;
+    library::replay(recording, survey, &plan, tables, &tuning, traced, progress)
 }
 
 /// Replays `recording` on `list-buddy`, the classic design of kernels, which starts in the same
 /// state as the library.
 ///
-/// It has no watermarks and no reserves, so it may use a zone to its last frame.
+/// It has no watermarks and no reserves, so it may use a zone to its last frame. A trace has its counters only.
 ///
 /// # Errors
 /// The recording cannot be read, or the machine of the recording or the snapshot cannot be built.
@@ -130,9 +151,10 @@ pub fn run_list_buddy(
     survey: &Survey,
     tables: &Tables,
     tuning: &framewright_peers::list_buddy::Tuning,
+    traced: Option<Traced<'_>>,
     progress: &mut dyn FnMut(f64),
 ) -> Result<ListBuddyReport, Error> {
-    list_buddy::replay(recording, survey, &plan(survey, tables)?, tuning, progress)
+    list_buddy::replay(recording, survey, &plan(survey, tables)?, tuning, traced, progress)
 }
 
 /// The machine of the recording.

@@ -8,9 +8,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use super::allocator::MemoryState;
+use super::holds::OwnLock;
 use super::kernel::{Blocks, FreeMemory, FreeReport, KernelActivity};
 use super::lock_waits::KernelLock;
-use super::machine::OwnLock;
 
 /// The complete result of a replay. Counts exclude the setup of the initial state.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -15,7 +15,7 @@ pub(super) struct Script {
 }
 
 impl Script {
-    fn line(mut self, cpu: u16, body: &str) -> Self {
+    pub(super) fn line(mut self, cpu: u16, body: &str) -> Self {
         let micros = self.events;
         self.text += &format!("task-1 [{cpu:03}] ..... 7.{micros:06}: {body}\n");
         self.events += 1;

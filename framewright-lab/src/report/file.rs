@@ -118,8 +118,8 @@ fn output_that_is(_: &Metadata) -> Option<File> {
 #[derive(Debug, Error)]
 #[error("cannot write '{}': {reason}", .path.display())]
 pub struct ReportError {
-    path: PathBuf,
-    reason: io::Error,
+    pub(super) path: PathBuf,
+    pub(super) reason: io::Error,
 }
 
 /// Checks before the work that [`write_json`] will be able to write `path`, and that it will not
@@ -214,20 +214,20 @@ pub(crate) fn replace_with(
     persist(file, &target)
 }
 
-fn persist(file: NamedTempFile, target: &Path) -> io::Result<()> {
+pub(super) fn persist(file: NamedTempFile, target: &Path) -> io::Result<()> {
     file.as_file().sync_all()?;
     file.persist(target).map_err(|error| error.error)?;
     Ok(())
 }
 
-fn until_reader_leaves(written: io::Result<()>) -> io::Result<()> {
+pub(super) fn until_reader_leaves(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
 }
 
-fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
+pub(super) fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
     // Unlike most temporary files, other users may read reports, as far as the umask permits.
     let mut builder = tempfile::Builder::new();
     builder.prefix(".framewright-").suffix(".tmp");

@@ -16,6 +16,7 @@
 //! | `unit`        | units, and the better direction                           |
 //! | `published`   | [`Row`]: a published figure, compared with ours           |
 //! | `file`        | writes a report into a file, completely or not at all     |
+//! | `parts`       | a file in parts, written completely or not at all         |
 //! | `compare`     | runs side by side: `27.50 ( 0.00%)  48.10 ( 74.91%)`      |
 //! | `figure`      | the computation of metrics from outcomes                  |
 //! | `table`       | tables, plain or coloured                                 |
@@ -31,6 +32,8 @@ pub(crate) mod figure;
 mod file;
 mod model;
 pub(crate) mod nested;
+#[cfg(feature = "perfetto")]
+mod parts;
 mod published;
 pub(crate) mod seeds;
 mod stats;
@@ -45,6 +48,8 @@ pub use document::{SCHEMA, VERSION};
 pub(crate) use file::replace_with;
 pub use file::{ReportError, check_destination, open_rows, replaces, write_json, write_text};
 pub use model::{Check, Interval, Measured, Metric, Point, Report, Run, Verdict, cpu_metric};
+#[cfg(feature = "perfetto")]
+pub(crate) use parts::Parts;
 pub use published::{
     Agreement, Band, Constant, Judgement, Kernel, Published, Quantity, Reference, Role, Row, Sides,
     change_pct,

@@ -62,6 +62,11 @@ impl Column {
         Self { label: label.to_owned(), design: Design::ListBuddy(tuning), settings }
     }
 
+    /// The title of a run with this seed in a trace.
+    pub(crate) fn title(&self, seed: u64) -> String {
+        format!("{}, seed {seed}", self.label)
+    }
+
     /// The error of a failed run with this seed.
     pub(crate) fn broken(&self, seed: u64, what: impl Display) -> Error {
         Error::broken(format_args!("{}, seed {seed}: {what}", self.label))

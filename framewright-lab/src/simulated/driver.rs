@@ -17,9 +17,10 @@ use super::{
 };
 use crate::Error;
 use crate::invariants::all_free;
+use crate::perfetto::{Recorder, Sample, Trace};
 use crate::workloads::{
     Body, Counts, SharedPipe, Window, Workload,
-    counts::CpuCounters,
+    counts::{CpuCounters, Done},
     cpu::{Cpu, Stopped},
     heat::{Caches, Heat},
     world::{Allocator, Library, Message},
@@ -36,7 +37,12 @@ pub(super) struct Driver<'s> {
     pub(super) plan: Plan,
     /// Frames of the memory.
     pub(super) frames: u64,
+    /// Traces the run.
+    pub(super) recorder: Option<&'s Recorder>,
 }
+
+/// Names, units and values.
+pub(super) type Levels = Vec<(&'static str, &'static str, u64)>;
 
 /// The driver's interface to an allocator.
 pub(super) struct Subject<'c, A> {
@@ -48,6 +54,8 @@ pub(super) struct Subject<'c, A> {
     pub(super) held: &'c dyn Fn() -> u64,
     /// Checks the invariants that hold at any time.
     pub(super) wrong: &'c dyn Fn() -> Result<(), String>,
+    /// Amounts of frames for a trace, read without locks: names, units and values.
+    pub(super) levels: &'c dyn Fn() -> Levels,
 }
 
 /// The state of a run.
@@ -69,6 +77,15 @@ impl Driver<'_> {
         let (pipes, capacity) = self.work.pipes(cpus);
         let pipes: Vec<_> =
             (0..pipes).map(|number| SimPipe::new(self.machine, number, capacity)).collect();
+        let sample = || Sample {
+            levels: (subject.levels)(),
+            counts: vec![("pages", Done::sum(&counters).pages)],
+        };
+        let sample_at = |now| {
+            if let Some(recorder) = self.recorder {
+                recorder.sample(now, sample);
+            }
+        };
         let watch = Stopwatch::new(
             self.machine,
             &counters,
@@ -77,7 +94,8 @@ impl Driver<'_> {
             self.plan,
             self.work.cycle_pages(cpus),
         )
-        .checking(subject.wrong);
+        .checking(subject.wrong)
+        .sampling(&sample_at);
         let run = Run {
             driver: self,
             subject,
@@ -89,6 +107,9 @@ impl Driver<'_> {
         let mut bodies: Vec<_> = (0..cpus).map(|cpu| Body::new(self.work, cpu, cpus)).collect();
         let aged = run.age(&mut bodies);
         let ran = aged.and_then(|()| run.run(&mut bodies));
+        if let Some(recorder) = self.recorder {
+            recorder.finish(Some(sample()));
+        }
         let ended = run.free_all(&mut bodies);
         ran.and(ended)?;
         let unfinished =
@@ -183,13 +204,19 @@ pub(super) fn run(
     column: &Column,
     seed: u64,
     tuning: Tuning,
+    trace: Option<&Trace>,
 ) -> Result<Window, Error> {
     let spec = &simulation.spec;
     let nodes = Nodes::new(spec, simulation.frames());
     let config = nodes.config(tuning);
     on_memory(spec, &config, seed, &LentRelief::default(), |machine, memory| {
         let plan = simulation.plan;
-        let driver = Driver { work, spec, machine, plan, frames: nodes.frames() };
+        let recorder = trace.map(|trace| Recorder::start(trace, machine, &column.title(seed)));
+        if let Some(recorder) = &recorder {
+            recorder.name_zones(memory);
+        }
+        let recorder = recorder.as_deref();
+        let driver = Driver { work, spec, machine, plan, frames: nodes.frames(), recorder };
         run_library(&driver, column, seed, memory)
     })
 }
@@ -207,6 +234,13 @@ fn run_library(
         held: &|| memory.held_by_cpus() + memory.in_depots(),
         // No workload makes requests that may use memory below the watermark.
         wrong: &|| check::above_min(memory, 0),
+        levels: &|| {
+            vec![
+                ("free", "frames", memory.free()),
+                ("on CPU lists", "frames", memory.held_by_cpus()),
+                ("in depots", "frames", memory.in_depots()),
+            ]
+        },
     });
     let window = window.map_err(|failure| column.broken(seed, failure))?;
     all_free(memory).map_err(|what| column.broken(seed, what))?;

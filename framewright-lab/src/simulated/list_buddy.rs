@@ -1,6 +1,6 @@
 //! A run of the classic design, with a zone per node. A CPU tries the zone of its own node first.
 
-use framewright::{FrameRange, MigrateType, Order, Pfn, Request};
+use framewright::{FrameRange, MigrateType, Order, Pfn, Request, ZoneKind};
 use framewright_peers::Worker;
 use framewright_peers::list_buddy::{
     self, Links, ListBuddy, Lock, LockName, Machine as ListMachine, Touch, Tuning, Work,
@@ -18,6 +18,7 @@ use super::{
     driver::{Driver, Subject},
 };
 use crate::Error;
+use crate::perfetto::{Recorder, Trace, zone_name};
 use crate::workloads::{
     Counts, Window, Workload,
     world::{Allocator, Frames},
@@ -30,18 +31,32 @@ pub(super) fn run(
     column: &Column,
     seed: u64,
     tuning: Tuning,
+    trace: Option<&Trace>,
 ) -> Result<Window, Error> {
     let spec = &simulation.spec;
     let nodes = Nodes::new(spec, simulation.frames());
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let zones = Zones::new(spec, &nodes, &machine, &tuning)?;
-    let driver =
-        Driver { work, spec, machine: &machine, plan: simulation.plan, frames: nodes.frames() };
+    let recorder = trace.map(|trace| Recorder::start(trace, &machine, &column.title(seed)));
+    if let Some(recorder) = &recorder {
+        let names = nodes.ranges().map(|(node, _)| zone_name(node, ZoneKind::Normal.name()));
+        recorder.name_zone_locks(names);
+    }
+    let driver = Driver {
+        work,
+        spec,
+        machine: &machine,
+        plan: simulation.plan,
+        frames: nodes.frames(),
+        recorder: recorder.as_deref(),
+    };
     let window = driver.run(&Subject {
         cpu_handle: &|cpu| Lists::new(&zones, &machine, spec, cpu),
         counts: &|| zones.counts(),
         held: &|| zones.held(spec.cpus()),
         wrong: &|| Ok(()),
+        // Its amounts are under its locks.
+        levels: &Vec::new,
     });
     let window = window.map_err(|failure| column.broken(seed, failure))?;
     match zones.missing() {

@@ -37,6 +37,7 @@ use std::fmt::Display;
 
 use crate::{
     Error,
+    perfetto::Trace,
     report::{Check, Measured, each_run},
     workloads::{Window, Workload, run_of, run_sides},
 };
@@ -164,11 +165,26 @@ impl Simulation {
         seeds: &[u64],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
+        self.run_traced(columns, seeds, None, progress)
+    }
+
+    /// As [`Simulation::run`]. `trace` gets the trace of every run.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulation::run`].
+    pub fn run_traced(
+        &self,
+        columns: &[Column],
+        seeds: &[u64],
+        trace: Option<&Trace>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Measured, Error> {
         self.check_arguments()?;
         let total = (columns.len() * seeds.len()) as u64;
         let windows = run_sides(columns, seeds, |column, seed, before| {
             progress(before, total);
-            self.run_once(column, seed)
+            self.run_once_traced(column, seed, trace)
         })?;
         progress(total, total);
         let run = |(column, windows): (&Column, &Vec<Window>)| {
@@ -197,10 +213,19 @@ impl Simulation {
 
     /// Runs one column with one seed.
     pub(crate) fn run_once(&self, column: &Column, seed: u64) -> Result<Window, Error> {
+        self.run_once_traced(column, seed, None)
+    }
+
+    fn run_once_traced(
+        &self,
+        column: &Column,
+        seed: u64,
+        trace: Option<&Trace>,
+    ) -> Result<Window, Error> {
         let work = self.work.with_seed(seed);
         match &column.design {
-            Design::Framewright(tuning) => driver::run(self, &work, column, seed, *tuning),
-            Design::ListBuddy(tuning) => list_buddy::run(self, &work, column, seed, *tuning),
+            Design::Framewright(tuning) => driver::run(self, &work, column, seed, *tuning, trace),
+            Design::ListBuddy(tuning) => list_buddy::run(self, &work, column, seed, *tuning, trace),
         }
     }
 

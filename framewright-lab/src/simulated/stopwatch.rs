@@ -56,6 +56,8 @@ pub(super) struct Stopwatch<'s> {
     held: &'s dyn Fn() -> u64,
     /// Checks the invariants that hold at any time.
     wrong: &'s dyn Fn() -> Result<(), String>,
+    /// Gets the time at the same intervals.
+    sample: &'s dyn Fn(u64),
     calls: Cell<u32>,
     /// Cycles from the start to the end of the window. Both may be late, because waiting CPUs do
     /// not check the time.
@@ -96,6 +98,7 @@ impl<'s> Stopwatch<'s> {
             counts,
             held,
             wrong: &|| Ok(()),
+            sample: &|_| (),
             calls,
             length,
             steady: plan.steady.then_some(cycle),
@@ -114,13 +117,18 @@ impl<'s> Stopwatch<'s> {
         Self { wrong, ..self }
     }
 
+    /// This stopwatch with regular calls of `sample`, which gets the time of a CPU in cycles.
+    pub(super) fn sampling(self, sample: &'s dyn Fn(u64)) -> Self {
+        Self { sample, ..self }
+    }
+
     /// Checks the time `now` of a CPU. Returns whether the window is over.
     #[inline]
     pub(super) fn tick(&self, now: u64) -> bool {
         let calls = self.calls.get().wrapping_add(1);
         self.calls.set(calls);
         if calls.is_multiple_of(CALLS_PER_CHECK) {
-            self.check();
+            self.check(now);
         }
         now >= self.due.get() && self.is_over(now)
     }
@@ -143,7 +151,8 @@ impl<'s> Stopwatch<'s> {
     /// Ends the run if an invariant is violated.
     #[cold]
     #[inline(never)]
-    fn check(&self) {
+    fn check(&self, now: u64) {
+        (self.sample)(now);
         if let (Err(what), Some(cpu)) = ((self.wrong)(), self.machine.current()) {
             cpu.fail(what);
         }

@@ -1,8 +1,8 @@
 //! A simulated CPU: its clock, its interrupt mask, and its operations.
 
 use super::{
-    Engine, Failure, Program, choice::Actor, clock, coroutine::Switch, failure::Reported,
-    interrupt::Mailbox, lines::Cache, model::Model, word::Loaded,
+    Engine, Event, Failure, Program, Waiting, choice::Actor, clock, coroutine::Switch,
+    failure::Reported, interrupt::Mailbox, lines::Cache, model::Model, word::Loaded,
 };
 use crate::host_memory::prefetch;
 use framewright::{CpuId, platform::Site};
@@ -267,7 +267,7 @@ impl<'e> Cpu<'e> {
         self.state().relaxed.set(true);
         self.state().futile.set(true);
         self.engine.relaxed.set(self.engine.relaxed.get() + 1);
-        self.park();
+        self.waits(Waiting::Condition, || self.park());
         if self.state().relaxed.replace(false) {
             self.engine.relaxed.set(self.engine.relaxed.get() - 1);
         }
@@ -278,7 +278,7 @@ impl<'e> Cpu<'e> {
     pub fn sleep_until(&self, time: u64) {
         while !self.engine.ignores_clocks.get() && self.now() < time {
             self.engine.ready(self.number(), time);
-            self.park();
+            self.waits(Waiting::Time, || self.park());
         }
         self.step();
     }
@@ -313,11 +313,13 @@ impl<'e> Cpu<'e> {
     /// Runs a program to its end, then serves interrupts until all programs have ended.
     pub(super) fn run(&self, program: Program<'_>) {
         self.step();
+        self.report(Event::Begin);
         program(*self);
         // The last stores of the program may be delayed, too.
         self.step();
         self.restore_interrupts(false);
         self.fence();
+        self.report(Event::End);
         self.engine.progress();
         let busy = &self.engine.busy;
         busy.set(busy.get() - 1);

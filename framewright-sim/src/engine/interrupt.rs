@@ -1,6 +1,6 @@
 //! Inter-processor interrupts, and the periodic tick.
 
-use super::{Cpu, Engine};
+use super::{Activity, Cpu, Engine, Event, Waiting};
 use framewright::CpuId;
 use std::{
     cell::{Cell, RefCell},
@@ -20,6 +20,8 @@ struct Acknowledgements {
 }
 
 struct Interrupt {
+    /// Its number, from 1.
+    number: u64,
     handler: Handler,
     arrival: u64,
     acknowledgements: Rc<Acknowledgements>,
@@ -116,11 +118,16 @@ impl Cpu<'_> {
         for target in targets {
             self.send(target.get(), handler, &acknowledgements);
         }
-        while acknowledgements.missing.get() > 0 {
-            self.park();
+        if acknowledgements.missing.get() == 0 {
+            return;
         }
-        let clock = &self.state().clock;
-        clock.set(clock.get().max(acknowledgements.at.get()));
+        self.waits(Waiting::Acknowledgement, || {
+            while acknowledgements.missing.get() > 0 {
+                self.park();
+            }
+            let clock = &self.state().clock;
+            clock.set(clock.get().max(acknowledgements.at.get()));
+        });
     }
 
     fn send(&self, target: u16, handler: &Handler, acknowledgements: &Rc<Acknowledgements>) {
@@ -136,7 +143,11 @@ impl Cpu<'_> {
         };
         acknowledgements.missing.set(acknowledgements.missing.get() + 1);
         let state = &engine.cpus[usize::from(target)];
+        let number = engine.observer.sent.get() + 1;
+        engine.observer.sent.set(number);
+        self.report(Event::Sent { interrupt: number, target: CpuId::new(target) });
         state.mailbox.post(Interrupt {
+            number,
             handler: Rc::clone(handler),
             arrival,
             acknowledgements: Rc::clone(acknowledgements),
@@ -166,7 +177,7 @@ impl Cpu<'_> {
             let (period, cost) = (self.engine.model.tick_period, self.engine.model.tick);
             let missed = (time - state.next_tick.get()) / period + 1;
             state.next_tick.set(state.next_tick.get() + missed * period);
-            self.work(cost * missed);
+            self.during(Activity::Tick, || self.work(cost * missed));
         }
         while let Some(interrupt) = state.mailbox.take_due(time) {
             self.handle(&interrupt);
@@ -182,6 +193,7 @@ impl Cpu<'_> {
         let (ahead, at) = (self.now(), interrupt.arrival.max(state.unmasked_at.get()));
         self.fence();
         state.clock.set(at);
+        self.report(Event::Handling(interrupt.number));
         self.work(model.entry);
         state.mask();
         (interrupt.handler)(*self);
@@ -190,6 +202,7 @@ impl Cpu<'_> {
         self.work(model.acknowledge);
         self.acknowledge(&interrupt.acknowledgements);
         state.unmasked_at.set(self.now());
+        self.report(Event::Handled);
         state.clock.set(ahead + (self.now() - at));
     }
 

@@ -2,7 +2,7 @@
 //! line.
 
 use super::{
-    Cpu, Engine,
+    Cpu, Engine, Event, Waiting,
     lines::{Access, Family, Line, Miss},
 };
 use std::{
@@ -12,8 +12,16 @@ use std::{
 };
 
 /// A lock. Locks are numbered in the order of their creation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LockId(pub(crate) u32);
+
+impl LockId {
+    /// Its number, from 0.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
 
 /// The kind of data that a lock protects. Statistics are per class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,7 +118,12 @@ impl Locks {
     }
 
     pub(super) fn classify(&mut self, id: LockId, class: LockClass) {
-        self.get(id).class = class;
+        let before = std::mem::replace(&mut self.get(id).class, class);
+        if before != class {
+            // Its first acquisition was counted before its class was known.
+            self.stats[before as usize].acquisitions -= 1;
+            self.stats[class as usize].acquisitions += 1;
+        }
     }
 
     pub(super) fn stats(&self, class: LockClass) -> LockStats {
@@ -149,6 +162,12 @@ impl Locks {
     pub(super) fn held(&self) -> Option<(LockId, u16)> {
         let held = |(number, lock): (u32, &LockState)| Some((LockId(number), lock.holder?));
         (0..).zip(&self.locks).find_map(held)
+    }
+
+    /// The locks of a class, in the order of their creation.
+    pub(super) fn of_class(&self, class: LockClass) -> Vec<LockId> {
+        let all = (0..).map(LockId).zip(&self.locks);
+        all.filter(|(_, lock)| lock.class == class).map(|(id, _)| id).collect()
     }
 
     fn get(&mut self, LockId(number): LockId) -> &mut LockState {
@@ -214,9 +233,11 @@ impl Cpu<'_> {
         }
         let (me, since) = (self.number(), self.now());
         self.engine.locks.borrow_mut().get(id).queue.push_back(Waiter { cpu: me, since });
-        while self.engine.locks.borrow_mut().get(id).holder != Some(me) {
-            self.park();
-        }
+        self.waits(Waiting::Lock(id), || {
+            while self.engine.locks.borrow_mut().get(id).holder != Some(me) {
+                self.park();
+            }
+        });
         let mut locks = self.engine.locks.borrow_mut();
         let lock = locks.get(id);
         lock.granted = None;
@@ -260,6 +281,9 @@ impl Cpu<'_> {
         let mut locks = self.engine.locks.borrow_mut();
         let lock = locks.get(id);
         (lock.since, lock.missed) = (now, missed);
+        let class = lock.class;
+        drop(locks);
+        self.report(Event::Acquired(id, class));
     }
 
     /// Releases a lock, and hands it over to the first waiter.
@@ -285,6 +309,7 @@ impl Cpu<'_> {
                 cpu
             })
         };
+        self.report(Event::Released(id));
         if let Some(next) = next {
             self.engine.take_line(Engine::lock_line(id), next);
             self.engine.wake(next, now + self.engine.model.handoff(self.number(), next));

@@ -23,6 +23,7 @@
 //! | `section`   | detects two CPUs in one exclusive section                            |
 //! | `lines`     | cache lines and their costs                                          |
 //! | `model`     | all other costs                                                      |
+//! | `observe`   | events of a run for an observer                                      |
 //! | `table`     | tables of small values                                               |
 //!
 //! # Rules
@@ -49,6 +50,7 @@ mod lines;
 mod lock;
 mod model;
 mod mutex;
+mod observe;
 mod queue;
 mod run;
 mod schedule;
@@ -65,6 +67,7 @@ pub use lines::{Access, Family, Line, Miss};
 pub use lock::{LockClass, LockId, LockStats};
 pub use model::{LineCosts, Model};
 pub use mutex::{Mutex, Shared};
+pub use observe::{Activity, Event, Observer, Waiting};
 pub use queue::WaitQueue;
 pub use schedule::{Misfit, NoSchedule, Schedule};
 pub use search::{Exhaustive, Search};
@@ -393,6 +396,7 @@ pub(crate) struct Engine {
     fingerprint: Cell<u64>,
     /// The number of times that the run reached each point.
     reached: RefCell<Vec<u64>>,
+    observer: observe::Slot,
     stacks: Stacks,
 }
 
@@ -425,6 +429,7 @@ impl Engine {
             random: RefCell::new(fastrand::Rng::with_seed(options.seed)),
             fingerprint: Cell::new(run::BEGINNING),
             reached: RefCell::default(),
+            observer: observe::Slot::default(),
             stacks: Stacks::default(),
             model,
             options,

@@ -1,6 +1,6 @@
 //! Waiting for other programs.
 
-use super::Cpu;
+use super::{Cpu, Waiting};
 use std::{cell::RefCell, collections::VecDeque};
 
 /// CPUs that wait for a condition of the programs: space in a buffer, a message.
@@ -34,6 +34,6 @@ impl Cpu<'_> {
             waiting.push_back(self.number());
         }
         drop(waiting);
-        self.park();
+        self.waits(Waiting::Program, || self.park());
     }
 }

@@ -2,7 +2,7 @@
 //! switches.
 
 use super::{
-    Cpu, Engine, Failure, LockId, Program, choice::Actor, clock, coroutine::Coroutines, run,
+    Cpu, Engine, Event, Failure, LockId, Program, choice::Actor, clock, coroutine::Coroutines, run,
     schedule::Schedule,
 };
 use std::rc::Rc;
@@ -68,6 +68,9 @@ impl Engine {
         self.switches.set(self.switches.get() + 1);
         self.note(clock::key(self.cpus[usize::from(number)].clock.get(), number));
         self.cpus.run(number);
+        if self.ignores_clocks.get() {
+            self.report(Cpu::new(self, number), Event::Switch);
+        }
         let resumed = coroutines.resume(number);
         self.cpus.stop_running();
         if let Err(failure) = resumed {
@@ -203,6 +206,7 @@ impl Engine {
         self.words.clear_all();
         self.directory.borrow_mut().clear_all();
         self.switches.set(0);
+        self.observer.sent.set(0);
         *self.random.borrow_mut() = fastrand::Rng::with_seed(self.options.seed);
         self.fingerprint.set(run::BEGINNING);
         self.reached.borrow_mut().clear();
@@ -228,6 +232,9 @@ impl Engine {
     /// Ends the run. The first failure counts; those that programs cause while they are unwound do
     /// not.
     pub(super) fn stop(&self, failure: Failure) {
+        if let Some(cpu) = self.current() {
+            self.report(cpu, Event::Failed(&failure));
+        }
         self.failure.borrow_mut().get_or_insert(failure);
         self.failed.set(true);
         self.cpus.stop_running();

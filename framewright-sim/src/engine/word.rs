@@ -6,7 +6,7 @@
 //! memory; in a schedule by clocks it does at once. Read-modify-writes, locks, interrupts, waits
 //! and the end of a program drain the buffer.
 
-use super::{Cpu, CpuSet, Engine, table::Table};
+use super::{Cpu, CpuSet, Engine, Waiting, table::Table};
 use framewright::CpuId;
 use std::{
     cell::{Cell, RefCell},
@@ -320,7 +320,7 @@ impl Cpu<'_> {
             let (watchers, me) = (&self.engine.watchers, self.id());
             loaded.waits.set(true);
             watchers.insert(me);
-            self.park();
+            self.waits(Waiting::Word, || self.park());
             if loaded.waits.take() {
                 watchers.remove(me);
             }

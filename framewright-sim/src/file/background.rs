@@ -12,7 +12,10 @@ use framewright::{
 };
 
 use super::{KernelState, KswapdSteps, StepDone};
-use crate::{engine::Cpu, platform::Simulated};
+use crate::{
+    engine::{Activity, Cpu},
+    platform::Simulated,
+};
 
 /// Background reclaim of a node. Each step runs on the next CPU of the node, as a scheduler
 /// distributes a kernel thread if every CPU has a program.
@@ -79,6 +82,7 @@ impl<'k, 'm> Background<'k, 'm> {
     /// Runs a step of reclaim, if one is due.
     fn reclaim(&self, cpu: Cpu<'_>, step: impl FnOnce(&mut Kswapd<'k, 'm, Simulated>) -> NextStep) {
         let delay = cpu.model().cycles_of_nanos(Kswapd::<Simulated>::DELAY);
+        let step = |kswapd: &mut _| cpu.during(Activity::BackgroundReclaim, || step(kswapd));
         self.steps.step(|| cpu.now(), delay, step);
     }
 
@@ -106,9 +110,11 @@ impl<'k, 'm> Background<'k, 'm> {
     /// Compacts for a request, without skip hints of earlier passes, and for the huge-page reserve.
     fn compact(&self, kernel: &KernelState<'k, 'm>, cpu: Cpu<'_>, order: Order, highest: ZoneKind) {
         let wakes = kernel.memory.wakes_compaction(cpu.id(), self.node, order, highest);
-        kernel.compacting(cpu.id(), |compactor| {
-            compactor.reset_skip_hints(self.node);
-            wakes && compactor.background(self.node, order, highest)
+        cpu.during(Activity::BackgroundCompaction, || {
+            kernel.compacting(cpu.id(), |compactor| {
+                compactor.reset_skip_hints(self.node);
+                wakes && compactor.background(self.node, order, highest)
+            })
         });
     }
 }

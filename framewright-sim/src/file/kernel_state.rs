@@ -16,7 +16,7 @@ use super::{
     mover::PageMoves, owner::Owner, shootdown::Counted,
 };
 use crate::{
-    engine::{Cpu, Machine, WaitQueue},
+    engine::{Activity, Cpu, Machine, WaitQueue},
     platform::{LentRelief, Simulated},
 };
 
@@ -149,6 +149,14 @@ impl<'k, 'm> KernelState<'k, 'm> {
         }
     }
 
+    /// Runs `body`, which an observer sees as this activity of the running CPU, if one runs.
+    fn during<R>(&self, activity: Activity, body: impl FnOnce() -> R) -> R {
+        match self.machine.current() {
+            Some(cpu) => cpu.during(activity, body),
+            None => body(),
+        }
+    }
+
     pub(super) fn current(&self) -> Cpu<'_> {
         self.machine.current().expect("on a CPU")
     }
@@ -171,7 +179,8 @@ impl Relief for KernelState<'_, '_> {
 
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         self.stalls.set(self.stalls.get() + 1);
-        self.reclaim.direct(need, frames)
+        let direct = || self.reclaim.direct(need, frames);
+        self.during(Activity::DirectReclaim, direct)
     }
 
     fn reclaimable(&self, zone: ZoneId) -> Option<u64> {
@@ -187,6 +196,8 @@ impl Relief for KernelState<'_, '_> {
     }
 
     fn compact(&self, need: &Need, priority: CompactPriority, captured: Captured<'_>) -> Compacted {
-        self.compacting(need.cpu, |compactor| compactor.compact(need, priority, captured))
+        self.during(Activity::DirectCompaction, || {
+            self.compacting(need.cpu, |compactor| compactor.compact(need, priority, captured))
+        })
     }
 }

@@ -35,7 +35,7 @@ pub use prices::tenths;
 pub use relief::LentRelief;
 pub use word::SimWord;
 
-use crate::engine::{Cpu, Engine, Handler, LockId, Machine};
+use crate::engine::{Cpu, Engine, Event, Handler, LockId, Machine};
 use crate::machine::Library;
 use crate::one_thread::OneThread;
 use framewright::{
@@ -324,6 +324,7 @@ impl Probe for Simulated {
             if let Some(lock) = inner.locked.get() {
                 inner.locked.set(None);
                 inner.machine.classify_lock(lock, lines::lock_class(section));
+                cpu.report(Event::Protects(lock, section));
             }
             cpu.enter(|| lines::section(section, cpu.model().cpus()));
         }
@@ -339,6 +340,9 @@ impl Probe for Simulated {
     #[inline(always)]
     fn point(&self, site: Site) {
         let Some(cpu) = self.cpu() else { return };
+        if cpu.ignores_clocks() {
+            cpu.report(Event::Point(site));
+        }
         match site {
             // Other CPUs wait for flush requests, so these must not become visible early.
             Site::Flush => cpu.step(),

@@ -70,6 +70,7 @@ impl AddressSpace {
         let (generation, unit) = (self.0.generation.get(), self.mmu().unit(cpu));
         if unit.followed(self.id()) != generation {
             self.mmu().step(cpu);
+            cpu.note(|| format!("flushes space {} from its TLB", self.id().number()));
             unit.tlb.invalidate_space(self.id());
             unit.follow(self.id(), generation);
             let costs = self.mmu().0.costs;
@@ -104,6 +105,10 @@ impl AddressSpace {
     /// Invalidates the translations of some pages. This does not change the CPU's generation.
     fn invalidate_pages(&self, cpu: Cpu<'_>, first: u64, pages: u32) {
         self.mmu().step(cpu);
+        let space = self.id().number();
+        cpu.note(|| {
+            format!("flushes {pages} pages from page {first} of space {space} from its TLB")
+        });
         for page in first..first + u64::from(pages) {
             self.mmu().unit(cpu).tlb.invalidate(self.id(), page as u32);
         }

@@ -124,6 +124,7 @@ impl Oracle {
 
     /// Notes that the allocator returned a frame.
     pub fn taken(&self, cpu: Cpu<'_>, frame: u32) {
+        cpu.note(|| format!("allocates frame {frame}"));
         if self.frames[frame as usize].taken.replace(true) {
             self.see(cpu, Symptom::TakenTwice, &format!("frame {frame}"));
         }
@@ -136,6 +137,7 @@ impl Oracle {
 
     /// Notes that a frame is about to be freed.
     pub fn freed(&self, cpu: Cpu<'_>, frame: u32) {
+        cpu.note(|| format!("frees frame {frame}"));
         let state = &self.frames[frame as usize];
         if !state.taken.replace(false) {
             self.see(cpu, Symptom::FreedTwice, &format!("frame {frame}"));
@@ -193,6 +195,7 @@ impl Oracle {
     /// A load through a translation; `at.life` is that of the frame when the translation was
     /// cached.
     pub(super) fn load(&self, cpu: Cpu<'_>, at: Access) -> Token {
+        cpu.note(|| format!("loads from {at}"));
         let expected = self.reach(cpu, at);
         let found = self.contents(at.frame);
         if found != expected {
@@ -203,6 +206,7 @@ impl Oracle {
 
     /// A store through a translation.
     pub(super) fn store(&self, cpu: Cpu<'_>, at: Access) -> Token {
+        cpu.note(|| format!("stores to {at}"));
         self.reach(cpu, at);
         let token = Token(self.tokens.get() + 1);
         self.tokens.set(token.0);

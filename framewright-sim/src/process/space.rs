@@ -107,6 +107,9 @@ impl AddressSpace {
     /// If there is no page table for the entry.
     pub fn replace_pte(&self, cpu: Cpu<'_>, page: u32, pte: Pte) -> Pte {
         self.mmu().step(cpu);
+        cpu.note(|| {
+            format!("sets the entry of page {page} of space {}: {pte:?}", self.id().number())
+        });
         self.0.tables.replace(page, pte)
     }
 
@@ -114,6 +117,7 @@ impl AddressSpace {
     /// table.
     pub fn take_pte(&self, cpu: Cpu<'_>, page: u32) -> Pte {
         self.mmu().step(cpu);
+        cpu.note(|| format!("clears the entry of page {page} of space {}", self.id().number()));
         if self.0.tables.reach(page) { self.0.tables.replace(page, Pte::None) } else { Pte::None }
     }
 

@@ -117,6 +117,8 @@ pub struct Find {
     pub verdict: Verdict,
     /// The options of `framewright hunt` that repeat the run.
     pub repeat: String,
+    /// Its decisions: [`Scenario::repeat`] repeats the run.
+    pub choices: Vec<u16>,
 }
 
 /// The result of a hunt.
@@ -178,8 +180,12 @@ impl Hunt {
             (Verdict::Seen { symptom, .. }, Some(bug)) => bug.symptoms().contains(symptom),
             _ => self.bug.is_none(),
         };
-        let find =
-            || Find { at: result.tried, verdict, repeat: self.repeat(machine, result.tried) };
+        let find = || Find {
+            at: result.tried,
+            verdict,
+            repeat: self.repeat(machine, result.tried),
+            choices: machine.choices(),
+        };
         if expected {
             result.found = Some(find());
         } else {
@@ -226,6 +232,20 @@ impl Source {
 }
 
 impl Scenario {
+    /// Repeats the run of a [`Find`]. `prepare` gets the machine before the run, to set its observer for example.
+    #[must_use]
+    pub fn repeat(
+        &self,
+        bug: Option<Bug>,
+        choices: &[u16],
+        prepare: impl FnOnce(&Machine),
+    ) -> Verdict {
+        let machine = self.machine();
+        machine.restart(Schedule::Replay(choices.to_vec()));
+        prepare(&machine);
+        self.run(&machine, bug)
+    }
+
     /// A machine for the scenario, with delayed stores and interrupts.
     fn machine(&self) -> Machine {
         let options = Options {

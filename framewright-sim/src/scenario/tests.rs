@@ -33,7 +33,9 @@ fn every_bug_is_found_and_its_schedule_can_be_repeated() {
         let again =
             Hunt { scenario, bug: Some(bug), kind: Kind::Random, seed: at - 1, schedules: 1 };
         let again = again.run(&|_| {}).found.expect("the same schedule finds it again");
-        assert_eq!((again.at, again.verdict), (1, verdict), "{} with {bug}", scenario.name);
+        assert_eq!((again.at, &again.verdict), (1, &verdict), "{} with {bug}", scenario.name);
+        let repeated = scenario.repeat(Some(bug), &again.choices, |_| ());
+        assert_eq!(repeated, verdict, "{} with {bug}", scenario.name);
     }
 }
 

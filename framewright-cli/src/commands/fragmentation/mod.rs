@@ -77,7 +77,7 @@ pub(crate) fn replace(args: &ReplaceArgs) -> Result<Outcome, Failure> {
 fn setup(args: &FragmentationArgs, shares: &[u8]) -> Result<Setup, Failure> {
     let (picture, machine) = (args.picture.as_deref(), args.machine.as_ref());
     let inputs = machine.and_then(Machine::file);
-    output::check_outputs(&args.run.files, ("--picture", picture), inputs.as_slice())?;
+    output::check_outputs(&args.run.files, &[("--picture", picture)], inputs.as_slice())?;
     machine.into_iter().for_each(note_inherited);
     let threads = match machine {
         None => args.threads,

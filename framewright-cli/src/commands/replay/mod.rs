@@ -12,7 +12,7 @@ use std::{
 };
 
 use framewright_lab::plot::{Axis, Panel, Plot};
-use framewright_lab::replay::{self, Balance, Logical, Recording, Survey, Tables};
+use framewright_lab::replay::{self, Balance, Logical, Recording, Survey, Tables, Traced};
 use framewright_lab::report::{Check, Measured, Report};
 use framewright_lab::simulated::{Column, Design};
 use framewright_lab::trace::{Snapshot, snapshot};
@@ -20,7 +20,7 @@ use framewright_lab::trace::{Snapshot, snapshot};
 use clap::{Args as ArgGroup, ValueEnum};
 
 use super::{finish_with, report};
-use crate::args::run::{ReportArgs, Settings};
+use crate::args::run::{ReportArgs, Settings, TraceArgs};
 use crate::args::values;
 use crate::failure::{Failure, Outcome};
 use crate::{output, progress::Progress};
@@ -54,6 +54,8 @@ pub(crate) struct ReplayArgs {
     #[arg(long, alias = "svg", value_name = "FILE")]
     pub(crate) picture: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) trace_file: TraceArgs,
+    #[command(flatten)]
     pub(crate) settings: Settings,
     #[command(flatten)]
     pub(crate) files: ReportArgs,
@@ -77,7 +79,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let [before, after] = [beside("before")?, beside("after")?];
     let tables = before.as_deref().into_iter().chain(after.as_deref());
     let inputs: Vec<&Path> = iter::once(args.trace.as_path()).chain(tables).collect();
-    output::check_outputs(&args.files, ("--picture", picture), &inputs)?;
+    let others = [("--picture", picture), args.trace_file.file()];
+    output::check_outputs(&args.files, &others, &inputs)?;
+    let trace = args.trace_file.begin()?;
     let recording = Recording::open(&args.trace, args.limit).map_err(Failure::bad_input)?;
     let sides = args.settings.sides();
 
@@ -99,7 +103,12 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     for (step, side) in (1..).zip(&sides) {
         progress.set_message(&format!("replaying: {}", side.label));
         let mut tell = |part| progress.step(step, steps, part);
-        let replayed = replay::run(&recording, &survey, &tables, &side.tuning, &mut tell);
+        let traced = trace.as_ref().map(|trace| {
+            // The recorded kernel is the same for all sides.
+            Traced { trace, title: &side.label, with_kernel: step == 1 }
+        });
+        let replayed =
+            replay::run_traced(&recording, &survey, &tables, &side.tuning, traced, &mut tell);
         replays.push(replayed?);
     }
     let mut list_buddy = None;
@@ -108,12 +117,15 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
         progress.set_message(&format!("replaying: {}", column.label));
         let mut tell = |part| progress.step(steps - 1, steps, part);
         if let Design::ListBuddy(tuning) = column.design {
+            let (title, with_kernel) = (column.label.as_str(), false);
+            let traced = trace.as_ref().map(|trace| Traced { trace, title, with_kernel });
             let replayed =
-                replay::run_list_buddy(&recording, &survey, &tables, &tuning, &mut tell)?;
+                replay::run_list_buddy(&recording, &survey, &tables, &tuning, traced, &mut tell)?;
             list_buddy = Some((column, replayed));
         }
     }
     drop(progress);
+    output::save_trace(trace)?;
 
     let ours = || sides.iter().zip(&replays);
     let beside = list_buddy.as_ref();

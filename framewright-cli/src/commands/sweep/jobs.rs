@@ -90,11 +90,11 @@ fn allocations(work: &Workload, args: &WorkloadArgs) -> Result<Measured, Failure
     };
     let columns: Vec<Column> = args.run.settings.sides().iter().map(Column::framewright).collect();
     let simulation = workload::simulation(work, spec, args);
-    workload::measure(&simulation, &columns, args, &mut |_, _| ())
+    workload::measure(&simulation, &columns, args, None, &mut |_, _| ())
 }
 
 fn files(work: Work, args: &PagingArgs) -> Result<Measured, Failure> {
-    paging::measure(&paging::paging(work, args)?, args, &mut |_, _| ())
+    paging::measure(&paging::paging(work, args)?, args, None, &mut |_, _| ())
 }
 
 fn command<A: Args>() -> Command {

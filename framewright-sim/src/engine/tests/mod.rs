@@ -98,4 +98,5 @@ fn an_observer_that_panics_or_runs_the_machine_fails_the_run() {
 }
 
 mod hunting;
+mod observing;
 mod timing;
