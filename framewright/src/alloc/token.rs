@@ -310,6 +310,13 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     pub(crate) fn push_raw(&mut self, pfn: Pfn, order: Order) -> bool {
         debug_assert!(!self.memory().checks_raw_frees());
         let platform = self.memory().platform();
+        // Single frames are always aligned, and most of them are movable.
+        if order == Order::ZERO
+            && self.raw_frame(pfn, Order::ZERO).is_some()
+            && self.push_movable(pfn, Order::ZERO).is_ok()
+        {
+            return true;
+        }
         self.raw_frame(pfn, order)
             .is_some_and(|frame| push_directly(platform, self.claim.local_lists(), frame, order))
     }
