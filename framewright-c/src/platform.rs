@@ -150,8 +150,9 @@ unsafe impl Pinning for Machine {
     fn pin(&self) -> (CpuId, u32) {
         // SAFETY: the creator promises that `pin` may be called on every CPU.
         let cpu = unsafe { (self.pin)(self.functions.context) };
-        // The number is below that of the CPUs, which fits. Of wrong ones, -1 is still one that no CPU has.
-        (CpuId::new(cpu as u16), cpu)
+        // A number that does not fit becomes one that no CPU has.
+        let id = if cpu < u32::from(u16::MAX) { cpu as u16 } else { u16::MAX };
+        (CpuId::new(id), cpu)
     }
 
     #[inline(always)]

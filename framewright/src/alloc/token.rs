@@ -102,6 +102,16 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Some(Block::new(self.tag, pfn, request.order()))
     }
 
+    /// As [`CpuToken::alloc`], after [`CpuToken::try_alloc`] has failed: no ring has a block, unless that function does
+    /// not serve such requests.
+    #[inline(never)]
+    pub(crate) fn alloc_past_ring(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
+        if request.is_zeroed() || P::TRACING {
+            return self.alloc(request);
+        }
+        Ok(Block::new(self.tag, self.alloc_slowly(request)?, request.order()))
+    }
+
     /// Takes a block off the list for the zone that the request tries first.
     #[inline(always)]
     fn pop(&mut self, request: Request) -> Option<Pfn> {
@@ -310,12 +320,10 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     pub(crate) fn push_raw(&mut self, pfn: Pfn, order: Order) -> bool {
         debug_assert!(!self.memory().checks_raw_frees());
         let platform = self.memory().platform();
-        // Single frames are always aligned, and most of them are movable.
-        if order == Order::ZERO
-            && self.raw_frame(pfn, Order::ZERO).is_some()
-            && self.push_movable(pfn, Order::ZERO).is_ok()
-        {
-            return true;
+        if order == Order::ZERO {
+            return self
+                .raw_frame(pfn, order)
+                .is_some_and(|frame| push_single(platform, self.claim.local_lists(), frame));
         }
         self.raw_frame(pfn, order)
             .is_some_and(|frame| push_directly(platform, self.claim.local_lists(), frame, order))
@@ -466,6 +474,27 @@ fn push_directly<P: Platform>(
     let Some(mut push) = lists.begin_push(platform) else { return false };
     let pushed = match list_of(local, frame, order) {
         Some(list) => push.put(list, frame, order),
+        None => false,
+    };
+    push.end(pushed)
+}
+
+/// As [`push_directly`], for a single frame, most likely in a movable pageblock.
+#[inline(always)]
+fn push_single<P: Platform>(
+    platform: &P,
+    (local, mut lists): (&LocalZone<'_, P>, Owned<'_, '_, P>),
+    frame: u32,
+) -> bool {
+    let Some(mut push) = lists.begin_push(platform) else { return false };
+    let pushed = match local.type_of(frame) {
+        Some(of) if of == MigrateType::Movable as u8 => {
+            push.put(ListIndex::MOVABLE, frame, Order::ZERO)
+        }
+        Some(of) => match ListIndex::freeing_directly(Order::ZERO, of) {
+            Some(list) => push.put(list, frame, Order::ZERO),
+            None => false,
+        },
         None => false,
     };
     push.end(pushed)

@@ -74,7 +74,7 @@ impl<P: Pinning> CpuSlots<P> {
         let this = Self { memory, slots };
         let pinned = Pinned::new(memory.platform());
         match this.enter(pinned.cpu) {
-            Ok(mut slot) => Ok(slot.token().alloc(request)?),
+            Ok(mut slot) => Ok(slot.token().alloc_past_ring(request)?),
             Err(NotEntered::InUse) => Ok(memory.alloc_bypassing_lists(request)?),
             Err(NotEntered::NoToken(error)) => Err(GlobalError::Cpu(error)),
         }
