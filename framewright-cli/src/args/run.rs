@@ -41,8 +41,8 @@ impl ReportArgs {
 /// The option for a trace.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct TraceArgs {
-    /// Write a trace of each run to this file, for https://ui.perfetto.dev: what each CPU does when, the holder and the
-    /// waiters of each zone's lock, interrupts, counters
+    /// Write a trace of each run to this file, for https://ui.perfetto.dev: the activity of each CPU, the holder and the
+    /// waiters of each zone lock, interrupts, counters
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
 }

@@ -25,7 +25,7 @@ use super::{
     world::{Locked, OnCpu, World},
 };
 use crate::Error;
-use crate::perfetto::{Recorder, Sample, Trace};
+use crate::perfetto::{Recorder, Sample, Trace, levels};
 use crate::{
     simulated::{column::Nodes, memory::on_memory},
     workloads::Side,
@@ -189,12 +189,7 @@ pub(super) fn run(
 fn sample(memory: &Memory<'_, Simulated>) -> Sample {
     let (flushes, compact) = (memory.tlb().stats(), memory.compact_stats());
     Sample {
-        levels: vec![
-            ("free", "frames", memory.free()),
-            ("on CPU lists", "frames", memory.held_by_cpus()),
-            ("in depots", "frames", memory.in_depots()),
-            ("unflushed", "frames", memory.tlb().deferred()),
-        ],
+        levels: levels(memory),
         counts: vec![
             ("unmapped pages", flushes.unmapped),
             ("migrated pages", compact.pgmigrate_success),

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::Error;
 use crate::invariants::all_free;
-use crate::perfetto::{Recorder, Sample, Trace};
+use crate::perfetto::{Recorder, Sample, Trace, levels};
 use crate::simulated::refused;
 use crate::{
     simulated::{column::Nodes, memory::on_memory},
@@ -224,12 +224,7 @@ impl<'m> Play<'_, 'm> {
         let Parts { memory, .. } = self.parts;
         let flushes = memory.tlb().stats();
         Sample {
-            levels: vec![
-                ("free", "frames", memory.free()),
-                ("on CPU lists", "frames", memory.held_by_cpus()),
-                ("in depots", "frames", memory.in_depots()),
-                ("unflushed", "frames", memory.tlb().deferred()),
-            ],
+            levels: levels(memory),
             counts: vec![
                 ("pages", timeline.pages()),
                 ("unmapped pages", flushes.unmapped),

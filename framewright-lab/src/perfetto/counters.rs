@@ -1,5 +1,7 @@
 //! The values of counters at intervals, and their rates.
 
+use framewright::{Memory, Platform};
+
 use super::Process;
 
 /// The first interval, in nanoseconds.
@@ -7,11 +9,24 @@ const EVERY: u64 = 50_000;
 /// After so many samples the interval doubles: the number of samples grows with the logarithm of a run's length.
 const SAMPLES: u32 = 1_000;
 
+/// Amounts: names, units and values.
+pub(crate) type Levels = Vec<(&'static str, &'static str, u64)>;
+
+/// The frames of a memory that are not allocated, read without locks.
+pub(crate) fn levels(memory: &Memory<'_, impl Platform>) -> Levels {
+    vec![
+        ("free", "frames", memory.free()),
+        ("on CPU lists", "frames", memory.held_by_cpus()),
+        ("in depots", "frames", memory.in_depots()),
+        ("unflushed", "frames", memory.tlb().deferred()),
+    ]
+}
+
 /// The state of a run at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// Amounts, with their units.
-    pub(crate) levels: Vec<(&'static str, &'static str, u64)>,
+    /// Amounts now.
+    pub(crate) levels: Levels,
     /// Counts since the start. The trace has their rates, too.
     pub(crate) counts: Vec<(&'static str, u64)>,
 }

@@ -1,5 +1,5 @@
-//! Traces of runs for [Perfetto](https://ui.perfetto.dev): what each simulated CPU does when, who holds and who waits
-//! for the lock of each zone, which CPU interrupts which, and counters.
+//! Traces of runs for [Perfetto](https://ui.perfetto.dev): the activity of each simulated CPU over time, the holder and
+//! the waiters of each zone lock, interrupts from sender to target, and counters.
 //!
 //! A [`Trace`] is a file with the traces of one or more runs, each a *process*. Its CPUs are threads. Times are those
 //! of the simulated machine or of the recording, so runs of the same work are side by side. A trace changes nothing in
@@ -42,7 +42,7 @@ use absent::File;
 #[cfg(feature = "perfetto")]
 use file::File;
 
-pub(crate) use counters::{Counters, Sample};
+pub(crate) use counters::{Counters, Levels, Sample, levels};
 pub(crate) use process::{Part, Process};
 pub(crate) use recorder::{Recorder, zone_name};
 

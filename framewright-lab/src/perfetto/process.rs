@@ -12,7 +12,7 @@ const COUNTERS: i32 = 0;
 const EVENTS: i32 = 1_000;
 const LOCKS: i32 = 2_000;
 
-/// A place for slices: the track, and the number of slices that have begun and not ended.
+/// A track with slices, and the number of slices that have begun and not ended.
 #[derive(Debug)]
 struct Slices {
     track: Track,
@@ -22,7 +22,7 @@ struct Slices {
 /// The tracks of a CPU.
 #[derive(Debug)]
 struct Cpu {
-    /// What its programs and its kernel do.
+    /// The activity of its programs and its kernel.
     work: Slices,
     /// The handlers of interrupts. They are on a track of their own, because a handler runs at the time of the
     /// interrupt, which may be before the last event of the program.

@@ -25,7 +25,7 @@ const EVENT: u64 = 1_000;
 
 struct State {
     process: Process,
-    /// What the trace shows of each lock. The first event of a lock tells.
+    /// The name and the tracks of each lock that was taken at least once.
     locks: HashMap<LockId, Shown>,
     /// Names of zones, by number.
     zones: Vec<String>,
@@ -46,10 +46,10 @@ struct Acquired {
     class: LockClass,
 }
 
-/// What the trace shows of a lock.
+/// The name of a lock, and the number of its tracks.
 struct Shown {
     name: String,
-    /// The number of its tracks; `None` if it has none.
+    /// `None` if the lock has no tracks.
     tracks: Option<usize>,
 }
 

@@ -23,7 +23,7 @@ pub struct OwnLock {
 pub(super) struct Holds {
     /// The zone whose lock is held, plus one; 0 if none is.
     held: AtomicUsize,
-    /// Whether the state of memory is being read, which does not count.
+    /// Whether work does not count now, because the recorded machine had none of it.
     is_paused: AtomicBool,
     zones: Box<[Counted]>,
     log: Log,
@@ -110,12 +110,12 @@ impl Holds {
         self.zones.get(zone.index()).map_or((0, 0), Counted::read)
     }
 
-    /// Runs `read`, which reads the state of memory, without counting its holds.
-    pub(super) fn uncounted<R>(&self, read: impl FnOnce() -> R) -> R {
+    /// Runs `body` without counting its holds.
+    pub(super) fn uncounted<R>(&self, body: impl FnOnce() -> R) -> R {
         self.is_paused.store(true, Relaxed);
-        let state = read();
+        let result = body();
         self.is_paused.store(false, Relaxed);
-        state
+        result
     }
 
     /// Logs single holds from now on, or does not.

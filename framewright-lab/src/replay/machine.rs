@@ -187,9 +187,9 @@ impl Serial {
         self.holds.take().into_iter().map(hold).collect()
     }
 
-    /// Runs `read`, which reads the state of memory, without counting its holds.
-    pub(super) fn uncounted<R>(&self, read: impl FnOnce() -> R) -> R {
-        self.holds.uncounted(read)
+    /// Runs `body` without counting its holds of zone locks: the recorded machine had none for it.
+    pub(super) fn uncounted<R>(&self, body: impl FnOnce() -> R) -> R {
+        self.holds.uncounted(body)
     }
 
     /// Sets the clock to the recorded time.

@@ -22,6 +22,21 @@ impl Script {
         self
     }
 
+    /// CPU 0 waits for a lock for 1 µs, holds that of the zone of frame 0x201 as long, and allocates and frees the frame.
+    pub(super) fn contended() -> Self {
+        Self::default()
+            .line(0, "contention_begin: 00000000980e6a35 (flags=SPIN)")
+            .line(0, "contention_end: 00000000980e6a35 (ret=0)")
+            .line(0, Self::ZONE_LOCKED)
+            .line(0, Self::ZONE_LOCKED)
+            .alloc(0, 0x201, 0)
+            .free(0, 0x201, 0)
+    }
+
+    /// An event under a zone lock.
+    pub(super) const ZONE_LOCKED: &str =
+        "mm_page_alloc_zone_locked: page=1 pfn=0x201 order=0 migratetype=1 percpu_refill=1";
+
     pub(super) fn alloc(self, cpu: u16, pfn: u64, order: u8) -> Self {
         let body = format!("pfn={pfn:#x} order={order} migratetype=1 gfp_flags=GFP_KERNEL");
         self.line(cpu, &format!("mm_page_alloc: page=1 {body}"))
@@ -379,16 +394,7 @@ fn impossible_replays_are_refused_with_a_reason() {
 
 #[test]
 fn waits_and_holds_of_zone_locks_are_reported_beside_the_replay_s_own() {
-    let locked =
-        "mm_page_alloc_zone_locked: page=1 pfn=0x201 order=0 migratetype=1 percpu_refill=1";
-    let script = Script::default()
-        .line(0, "contention_begin: 00000000980e6a35 (flags=SPIN)")
-        .line(0, "contention_end: 00000000980e6a35 (ret=0)")
-        .line(0, locked)
-        .line(0, locked)
-        .alloc(0, 0x201, 0)
-        .free(0, 0x201, 0);
-    let report = script.replay(None);
+    let report = Script::contended().replay(None);
     let zone = &report.zones[0];
     let expected =
         KernelLock { waits: Some(1), wait_nanos: Some(1000), holds: 1, hold_nanos: 1000 };

@@ -247,16 +247,7 @@ mod tests {
 
     #[test]
     fn waits_and_holds_of_the_recorded_kernel_are_slices() {
-        let locked =
-            "mm_page_alloc_zone_locked: page=1 pfn=0x201 order=0 migratetype=1 percpu_refill=1";
-        let script = Script::default()
-            .line(0, "contention_begin: 00000000980e6a35 (flags=SPIN)")
-            .line(0, "contention_end: 00000000980e6a35 (ret=0)")
-            .line(0, locked)
-            .line(0, locked)
-            .alloc(0, 0x201, 0)
-            .free(0, 0x201, 0)
-            .line(1, locked);
+        let script = Script::contended().line(1, Script::ZONE_LOCKED);
         let (report, runs) = traced(&script.recording(), None);
         check(&report, &runs["ours"]);
         let slices = &runs[KERNEL].slices;

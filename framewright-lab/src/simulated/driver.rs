@@ -17,7 +17,7 @@ use super::{
 };
 use crate::Error;
 use crate::invariants::all_free;
-use crate::perfetto::{Recorder, Sample, Trace};
+use crate::perfetto::{Levels, Recorder, Sample, Trace, levels};
 use crate::workloads::{
     Body, Counts, SharedPipe, Window, Workload,
     counts::{CpuCounters, Done},
@@ -40,9 +40,6 @@ pub(super) struct Driver<'s> {
     /// Traces the run.
     pub(super) recorder: Option<&'s Recorder>,
 }
-
-/// Names, units and values.
-pub(super) type Levels = Vec<(&'static str, &'static str, u64)>;
 
 /// The driver's interface to an allocator.
 pub(super) struct Subject<'c, A> {
@@ -234,13 +231,7 @@ fn run_library(
         held: &|| memory.held_by_cpus() + memory.in_depots(),
         // No workload makes requests that may use memory below the watermark.
         wrong: &|| check::above_min(memory, 0),
-        levels: &|| {
-            vec![
-                ("free", "frames", memory.free()),
-                ("on CPU lists", "frames", memory.held_by_cpus()),
-                ("in depots", "frames", memory.in_depots()),
-            ]
-        },
+        levels: &|| levels(memory),
     });
     let window = window.map_err(|failure| column.broken(seed, failure))?;
     all_free(memory).map_err(|what| column.broken(seed, what))?;

@@ -1,4 +1,4 @@
-//! Events of a run for an observer: which CPU waits, holds which lock, or interrupts which CPU.
+//! Events of a run for an observer: waits, lock acquisitions and releases, and interrupts.
 //!
 //! An observer changes nothing: no event costs cycles, and a run with an observer has the same fingerprint as without.
 
@@ -59,7 +59,7 @@ pub enum Event<'e> {
     Failed(&'e Failure),
 }
 
-/// What a CPU waits for.
+/// The reason why a CPU waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waiting {
     /// A lock.

@@ -74,8 +74,7 @@ fn zone_locks<'r>(all: impl Iterator<Item = (&'r str, &'r ReplayReport)>) -> Lis
     Listing {
         title: "zone locks".to_owned(),
         note: "Times are sums. Waits are empty if the recording has no events of locks. Recorded holds are those with \
-               events, from the first to the last event. A replay runs on one thread and never waits; its holds \
-               include the splits of blocks of which a part is freed."
+               events, from the first to the last event. A replay runs on one thread and never waits."
             .to_owned(),
         header: header.map(str::to_owned).to_vec(),
         rows: rows.collect(),
