@@ -81,6 +81,22 @@ fn pairs_of_all_listed_orders_use_the_hot_path() {
     }
 }
 
+#[test]
+fn a_ring_of_order_3_is_filled_with_sixteen_blocks() {
+    on_memory(&[("pcp.high_order_burst", "100000")], |memory, costs| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let blocks = alloc(&mut token, 3, 64);
+        free(&mut token, blocks);
+        let refilled = memory.stats().refilled_frames;
+        let before = cost_of(costs, Cost::SlowAlloc);
+        let blocks = alloc(&mut token, 3, 64);
+        assert_eq!(memory.stats().refilled_frames, refilled);
+        // The blocks of one ring, and then 16 each.
+        assert_eq!(cost_of(costs, Cost::SlowAlloc) - before, 3);
+        free(&mut token, blocks);
+    });
+}
+
 /// The number of drains after each free. One CPU allocates, and another one frees a burst of pages,
 /// and then one block of each of these orders.
 fn drains_after_each(settings: &[(&str, &str)], orders: &[u8]) -> Vec<u64> {

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// The largest small order: orders 0 to this one have lists by mobility.
-const SMALL_ORDERS: u8 = 3;
+pub(super) const SMALL_ORDERS: u8 = 3;
 /// The number of types that have lists.
 const TYPES: u8 = MigrateType::PCP as u8;
 const SMALL_LISTS: u8 = (SMALL_ORDERS + 1) * TYPES;

@@ -6,6 +6,7 @@
 use super::{
     CpuPages, ListIndex, Sizing,
     emptying::Burst,
+    index::SMALL_ORDERS,
     packing::{pack, unpack},
     pages::{ListsContext, RING},
     probes::{probe_joined, probe_packed, probe_stored, probe_unpacked},
@@ -95,15 +96,31 @@ impl<'m> Lists<'m> {
     ) -> Option<u32> {
         let mut len = context.pages.len(list);
         if len == 0 {
-            let bundle = self.store.pop(list)?;
-            self.used |= bit(list);
-            self.set_stored(context, self.stored - bundle.frame_count());
-            probe_stored(context, &self.store, list, bundle);
-            probe_unpacked(context, bundle);
-            len = unpack(bundle, self.ring(list));
+            len = self.fill(context, list)?;
         }
         context.pages.set_len(list, len - 1);
         Some(self.ring(list)[len - 1])
+    }
+
+    /// Fills an empty ring from the store. Returns the number of blocks.
+    ///
+    /// A bundle has at most eight blocks of order 3, half of what a full ring spills. So the ring gets two bundles.
+    fn fill(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+        list: ListIndex,
+    ) -> Option<usize> {
+        let takes_two = list.order().get() == SMALL_ORDERS && context.pages.limit(list) >= 16;
+        let mut len = 0;
+        for _ in 0..=u8::from(takes_two) {
+            let Some(bundle) = self.store.pop(list) else { break };
+            self.set_stored(context, self.stored - bundle.frame_count());
+            probe_stored(context, &self.store, list, bundle);
+            probe_unpacked(context, bundle);
+            len = unpack(bundle, self.ring(list), len);
+        }
+        self.used |= bit(list);
+        (len > 0).then_some(len)
     }
 
     /// The list whose blocks are to leave because the CPU holds too many: one with blocks in the store that was not
@@ -265,7 +282,7 @@ impl<'m> Lists<'m> {
         let (len, limit) = (context.pages.len(list), context.pages.limit(list));
         if len == 0 && limit > 0 {
             probe_unpacked(context, bundle);
-            let len = unpack(bundle, self.ring(list));
+            let len = unpack(bundle, self.ring(list), 0);
             context.pages.set_len(list, len);
         } else {
             probe_stored(context, &self.store, list, bundle);

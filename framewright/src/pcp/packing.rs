@@ -3,17 +3,16 @@
 use super::pages::RING;
 use crate::{buddy::Bundle, types::Order};
 
-/// Fills an empty ring with the blocks of a bundle, so that the lowest is allocated first. Returns
-/// the number of blocks.
+/// Puts the blocks of a bundle on a ring of `len` blocks, so that the lowest is allocated first. Returns the new
+/// number of blocks. A whole bundle of single frames fits an empty ring only.
 #[inline(never)]
-pub(super) fn unpack(bundle: Bundle, ring: &mut [u32; RING]) -> usize {
+pub(super) fn unpack(bundle: Bundle, ring: &mut [u32; RING], mut len: usize) -> usize {
     let base = bundle.word * 64;
     if bundle.heads == !0 {
         descend(base + 63, &mut ring[..64]);
         return 64;
     }
     let mut heads = bundle.heads;
-    let mut len = 0;
     while heads != 0 {
         let bit = 63 - heads.leading_zeros();
         heads ^= 1 << bit;
@@ -123,7 +122,7 @@ mod tests {
         for heads in [!0u64, 0b1011, 1 << 63 | 1, 0xf0f0] {
             let bundle = Bundle { word: 3, heads, order: Order::ZERO };
             let mut ring = [0; RING];
-            let len = unpack(bundle, &mut ring);
+            let len = unpack(bundle, &mut ring, 0);
             let popped = ring[..len].iter().rev().copied();
             assert!(popped.eq(bundle.frames()), "{heads:#x}");
         }

@@ -3,13 +3,13 @@
 use framewright::{FreeError, MigrateType, Order, Pfn, Request};
 
 use crate::{
-    MANAGED, MAP, PAGE, each_order, free, on_either, refused,
+    MANAGED, MAP, PAGE, each_order, free, on_either, orders, refused,
     support::machine::{cpu, order},
 };
 
 #[test]
 fn a_double_free_is_refused_at_once() {
-    for of_order in Order::all() {
+    for of_order in orders() {
         on_either(|memory, token| {
             let Ok(block) = token.alloc(Request::new(of_order, MigrateType::Unmovable)) else {
                 return;
