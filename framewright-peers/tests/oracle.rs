@@ -7,7 +7,7 @@
 use framewright_peers::{
     BitmapAllocator, BuddySystem, Floor, FloorTrylock, FrameAllocDepot, FreeListPeer, ListBuddy,
     Peer, SummaryBuddy, Worker,
-    list_buddy::{BulkFree, HighOrderDrain, MigrateType, Pressure, Tuning},
+    list_buddy::{BulkFree, HighOrderDrain, ListTurns, MigrateType, Pressure, Tuning},
 };
 use proptest::prelude::*;
 
@@ -180,6 +180,7 @@ proptest! {
     fn list_buddy_with_historical_rules(steps in steps()) {
         run_list_buddy(&steps, &Tuning {
             bulk_free: BulkFree::SelectBeforeLock,
+            list_turns: ListTurns::RoundRobin,
             high_order_drain: HighOrderDrain::EveryFree,
             high_fraction: 8,
             ..Tuning::default()
@@ -253,4 +254,23 @@ fn four_threads_share_one_zone() {
     });
     buddy.drain_all();
     assert_eq!(buddy.free_blocks()[10], (FRAMES >> 10) as u32);
+}
+
+#[test]
+fn lists_of_rare_types_are_emptied_only_if_all_lists_have_turns() {
+    let mixed_of_all = |list_turns| {
+        let tuning = Tuning { list_turns, batch: Some(8), high: Some(32), ..Tuning::default() };
+        let buddy = ListBuddy::with_tuning(FRAMES, CPUS, &tuning);
+        let some = |number: usize, of| -> Vec<u64> {
+            (0..number).filter_map(|_| buddy.alloc(0, 0, of)).collect()
+        };
+        let frames = [some(4, MigrateType::Unmovable), some(400, MigrateType::Movable)].concat();
+        frames.into_iter().for_each(|frame| buddy.free(0, frame, 0).unwrap());
+        let stats = buddy.stats().cpus;
+        (stats.mixed_drains, stats.drains.iter().sum::<u64>())
+    };
+    let (mixed, all) = mixed_of_all(ListTurns::OneAfterAnother);
+    assert_eq!(mixed, all);
+    let (mixed, all) = mixed_of_all(ListTurns::RoundRobin);
+    assert!(0 < mixed && mixed * 4 < all, "{mixed} of {all}");
 }

@@ -1,9 +1,9 @@
 //! Allocation and free: the lists of a CPU first, then the zone.
 
 use super::{
-    BulkFree, DrainReason, LockName, Machine, MigrateType, ORDERS, Pressure, Sizing, Stats,
-    Threads, Tuning,
-    bulk::{self, FromTails, Prechosen},
+    BulkFree, DrainReason, ListTurns, LockName, Machine, MigrateType, ORDERS, Pressure, Sizing,
+    Stats, Threads, Tuning,
+    bulk::{self, FromTails, InTurn, Prechosen},
     fallback::Phase,
     lists::{CPU_LISTS, List, Mark, PAGEBLOCK_ORDER, Pages},
     lock::Lock,
@@ -36,6 +36,7 @@ pub struct ListBuddy<M: Machine = Threads> {
     pub(super) zone: M::Lock<Zone>,
     pub(super) cpus: Vec<M::Lock<Pcp>>,
     bulk_free: BulkFree,
+    list_turns: ListTurns,
     prefetch_buddies: bool,
     below_high: AtomicBool,
     reclaim_active: AtomicBool,
@@ -85,6 +86,7 @@ impl<M: Machine> ListBuddy<M> {
             zone: pages.machine().new_lock(LockName::Zone, zone(&pages)),
             pages,
             bulk_free: tuning.bulk_free,
+            list_turns: tuning.list_turns,
             prefetch_buddies: tuning.prefetch_buddies,
             below_high: AtomicBool::new(false),
             reclaim_active: AtomicBool::new(false),
@@ -280,19 +282,27 @@ impl<M: Machine> ListBuddy<M> {
         let mut others = (0..HOLDING_LISTS).filter(|&list| !is_movable(list));
         let is_mixed = others.any(|list| !self.pages.is_empty(self.pages.cpu_list(cpu, list)));
         pcp.stats.mixed_drains += u64::from(is_mixed);
-        let choice = FromTails::new(cpu, start % HOLDING_LISTS, frames, pcp.count);
-        let released = match self.bulk_free {
+        let tails = FromTails::new(cpu, start % HOLDING_LISTS, frames, pcp.count);
+        let released = match self.list_turns {
+            ListTurns::OneAfterAnother => self.select_and_give(cpu, tails),
+            ListTurns::RoundRobin => self.select_and_give(cpu, InTurn::new(tails)),
+        };
+        pcp.count -= released;
+        pcp.stats.drains[reason as usize] += 1;
+        pcp.stats.drained_frames += u64::from(released);
+        released
+    }
+
+    #[inline]
+    fn select_and_give(&self, cpu: usize, choice: impl bulk::Selection) -> u32 {
+        match self.bulk_free {
             BulkFree::SelectUnderLock => self.give(choice),
             BulkFree::SelectBeforeLock => {
                 let chosen = Prechosen::new(&self.pages, cpu, choice, self.prefetch_buddies);
                 self.pages.machine().work(LockName::Cpu(cpu), chosen.work());
                 self.give(chosen)
             }
-        };
-        pcp.count -= released;
-        pcp.stats.drains[reason as usize] += 1;
-        pcp.stats.drained_frames += u64::from(released);
-        released
+        }
     }
 
     fn give(&self, chosen: impl bulk::Selection) -> u32 {

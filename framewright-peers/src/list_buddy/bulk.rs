@@ -108,6 +108,40 @@ impl Selection for FromTails {
     }
 }
 
+/// Selects from the tails of all lists of a CPU in turn ([`ListTurns::RoundRobin`]).
+///
+/// [`ListTurns::RoundRobin`]: super::ListTurns::RoundRobin
+pub(super) struct InTurn {
+    tails: FromTails,
+    /// Blocks to take from the current list before the next one has its turn.
+    turn: u32,
+}
+
+impl InTurn {
+    pub(super) fn new(tails: FromTails) -> Self {
+        Self { tails, turn: 0 }
+    }
+}
+
+impl Selection for InTurn {
+    fn next<M: Machine>(&mut self, pages: &Pages<M>) -> Option<(u32, u8)> {
+        let FromTails { cpu, list, .. } = self.tails;
+        let has_blocks = |list| !pages.is_empty(pages.cpu_list(cpu, list));
+        if self.turn == 0 || !has_blocks(list) {
+            let passed = (1..=HOLDING_LISTS).find(|by| has_blocks((list + by) % HOLDING_LISTS))?;
+            self.tails.list = (list + passed) % HOLDING_LISTS;
+            // The only list with blocks gives all of them.
+            self.turn = if passed == HOLDING_LISTS { u32::MAX } else { passed as u32 };
+        }
+        self.turn -= 1;
+        self.tails.next(pages)
+    }
+
+    fn chosen_here(&self) -> u32 {
+        self.tails.chosen
+    }
+}
+
 /// Blocks that were selected before the lock was taken, on the CPU's private list.
 ///
 /// The list is walked, not emptied block by block: an insertion into a free list overwrites the
@@ -126,7 +160,7 @@ impl Prechosen {
     pub(super) fn new<M: Machine>(
         pages: &Pages<M>,
         cpu: usize,
-        mut choice: FromTails,
+        mut choice: impl Selection,
         prefetch: bool,
     ) -> Self {
         let private = pages.cpu_list(cpu, PRIVATE);
@@ -136,7 +170,7 @@ impl Prechosen {
                 pages.prefetch(frame ^ (1 << order));
             }
         }
-        Self { list: private, next: pages.first(private), blocks: choice.chosen }
+        Self { list: private, next: pages.first(private), blocks: choice.chosen_here() }
     }
 
     /// The work of the selection.

@@ -10,6 +10,17 @@ pub enum BulkFree {
     SelectBeforeLock,
 }
 
+/// The lists from which a bulk free takes its blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ListTurns {
+    /// The list of the last free, and the next one when it is empty (the rule since 5.18).
+    #[default]
+    OneAfterAnother,
+    /// All lists in turn. A list gives as many blocks as lists were passed since the one before it: one, and more
+    /// after empty lists (the rule before).
+    RoundRobin,
+}
+
 /// The free of order 1 to 3 that drains the lists of a CPU that mostly frees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HighOrderDrain {
@@ -25,6 +36,8 @@ pub enum HighOrderDrain {
 pub struct Tuning {
     /// When bulk frees select their blocks.
     pub bulk_free: BulkFree,
+    /// The lists that they take them from.
+    pub list_turns: ListTurns,
     /// Whether a bulk free that selects before the lock also prefetches the descriptors of the
     /// buddies that merging will read (4.17 to 5.17).
     pub prefetch_buddies: bool,
@@ -51,6 +64,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             bulk_free: BulkFree::default(),
+            list_turns: ListTurns::default(),
             prefetch_buddies: true,
             high_order_drain: HighOrderDrain::default(),
             batch_scale_max: 5,
