@@ -155,11 +155,12 @@ impl Pair {
     }
 
     fn once(&self, simulation: &Simulation, column: &Column, seed: u64) -> Result<Run, Error> {
-        let window = simulation.run_once(column, seed)?;
+        let windows = [simulation.run_once(column, seed)?];
         let machine = simulation.spec.name();
         let Self { workload, subject, .. } = self;
         let label = format!("{workload} on {machine}, {subject}, {}", column.label);
-        let mut run = run_of(&label, &column.settings, &[window]);
+        let mut run = run_of(&label, &column.settings, &windows);
+        let [window] = &windows;
         let bulk_frees = ratio(&run, "drains", "pages");
         run.metrics.extend(bulk_frees.map(|metric| ("bulk_frees_per_page".to_owned(), metric)));
         let mut count = |name: &str, value: f64| {

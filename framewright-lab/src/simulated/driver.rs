@@ -35,8 +35,8 @@ pub(super) struct Driver<'s> {
     pub(super) spec: &'s Spec,
     pub(super) machine: &'s Machine,
     pub(super) plan: Plan,
-    /// Frames of the memory.
-    pub(super) frames: u64,
+    /// The memory, a zone on each node.
+    pub(super) nodes: &'s Nodes,
     /// Traces the run.
     pub(super) recorder: Option<&'s Recorder>,
 }
@@ -70,7 +70,7 @@ impl Driver<'_> {
     pub(super) fn run<A: Allocator>(&self, subject: &Subject<'_, A>) -> Result<Window, Failure> {
         let cpus = self.spec.cpus();
         let counters: Vec<CpuCounters> = (0..cpus).map(|_| CpuCounters::default()).collect();
-        let heat = Heat::new(&caches(self.spec), self.frames);
+        let heat = Heat::new(&caches(self.spec), self.nodes.frames());
         let (pipes, capacity) = self.work.pipes(cpus);
         let pipes: Vec<_> =
             (0..pipes).map(|number| SimPipe::new(self.machine, number, capacity)).collect();
@@ -111,7 +111,7 @@ impl Driver<'_> {
         ran.and(ended)?;
         let unfinished =
             || Failure::Invariant { what: "no CPU reached the window's end".to_owned() };
-        watch.window(self.frames).ok_or_else(unfinished)
+        watch.window(self.nodes).ok_or_else(unfinished)
     }
 }
 
@@ -213,7 +213,7 @@ pub(super) fn run(
             recorder.name_zones(memory);
         }
         let recorder = recorder.as_deref();
-        let driver = Driver { work, spec, machine, plan, frames: nodes.frames(), recorder };
+        let driver = Driver { work, spec, machine, plan, nodes: &nodes, recorder };
         run_library(&driver, column, seed, memory)
     })
 }

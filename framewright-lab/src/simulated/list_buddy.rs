@@ -47,7 +47,7 @@ pub(super) fn run(
         spec,
         machine: &machine,
         plan: simulation.plan,
-        frames: nodes.frames(),
+        nodes: &nodes,
         recorder: recorder.as_deref(),
     };
     let window = driver.run(&Subject {

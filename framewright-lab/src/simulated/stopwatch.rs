@@ -11,9 +11,9 @@
 
 use framewright::CpuId;
 use framewright_sim::engine::{LockClass, Machine};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
-use super::Plan;
+use super::{Plan, column::Nodes};
 use crate::workloads::{
     Counts, LockCycles, Window,
     counts::{CpuCounters, Done},
@@ -31,10 +31,11 @@ const MOST_WINDOWS: u32 = 8;
 const EXTENSION: u64 = 8;
 
 /// The counters at one moment.
-#[derive(Clone, Copy)]
 struct Moment {
     cycles: u64,
     locks: LockCycles,
+    /// Cycles of waiting for each zone lock.
+    waits: Vec<u64>,
     done: Done,
     counts: Counts,
 }
@@ -73,8 +74,8 @@ pub(super) struct Stopwatch<'s> {
     /// The start of the window; once it has started, its end.
     due: Cell<u64>,
     phase: Cell<Phase>,
-    began: Cell<Option<Moment>>,
-    ended: Cell<Option<(Moment, u64)>>,
+    began: RefCell<Option<Moment>>,
+    ended: RefCell<Option<(Moment, u64)>>,
 }
 
 impl<'s> Stopwatch<'s> {
@@ -90,7 +91,7 @@ impl<'s> Stopwatch<'s> {
     ) -> Self {
         let due = Cell::new(machine.model().cycles_of_nanos(plan.warm_up));
         let length = machine.model().cycles_of_nanos(plan.window);
-        let (began, ended) = (Cell::new(None), Cell::new(None));
+        let (began, ended) = (RefCell::new(None), RefCell::new(None));
         let (calls, phase) = (Cell::new(0), Cell::new(Phase::Before));
         Self {
             machine,
@@ -182,7 +183,7 @@ impl<'s> Stopwatch<'s> {
             }
             Phase::Within => {
                 self.phase.set(Phase::After);
-                self.ended.set(Some((self.moment(now), (self.held)())));
+                self.ended.replace(Some((self.moment(now), (self.held)())));
             }
             Phase::After => {}
         }
@@ -190,12 +191,13 @@ impl<'s> Stopwatch<'s> {
 
     fn begin(&self, now: u64) {
         self.due.set(now + self.length);
-        self.began.set(Some(self.moment(now)));
+        self.began.replace(Some(self.moment(now)));
     }
 
     /// Pages and cycles of the clock since the start of this window.
     fn progress(&self, now: u64) -> (u64, u64) {
-        let began = self.began.get().map_or((0, 0), |began| (began.done.pages, began.cycles));
+        let began = self.began.borrow();
+        let began = began.as_ref().map_or((0, 0), |began| (began.done.pages, began.cycles));
         (Done::sum(self.counters).pages - began.0, now - began.1)
     }
 
@@ -219,20 +221,25 @@ impl<'s> Stopwatch<'s> {
     fn moment(&self, cycles: u64) -> Moment {
         // Read first: the other counters may wait for locks until the end of the window.
         let locks = lock_cycles(self.machine, cycles);
-        Moment { cycles, locks, done: Done::sum(self.counters), counts: (self.counts)() }
+        let waits = self.machine.waits(LockClass::Zone, cycles);
+        Moment { cycles, locks, waits, done: Done::sum(self.counters), counts: (self.counts)() }
     }
 
-    /// The window as figures, on a memory of this number of frames; `None` if it did not end.
-    pub(super) fn window(&self, frames: u64) -> Option<Window> {
-        let (before, (after, held)) = (self.began.get()?, self.ended.get()?);
+    /// The window as figures, on a memory with a zone on each node; `None` if it did not end.
+    pub(super) fn window(self, nodes: &Nodes) -> Option<Window> {
+        let (before, (after, held)) = (self.began.take()?, self.ended.take()?);
         let elapsed = after.cycles - before.cycles;
+        // The lock of a zone is created when it is first taken.
+        let wait_in = |waits: &[u64], zone| waits.get(zone).copied().unwrap_or(0);
+        let zone_wait = |zone| wait_in(&after.waits, zone) - wait_in(&before.waits, zone);
         Some(Window {
             seconds: nanos(self.machine, elapsed) / 1e9,
             done: after.done.since(before.done),
             counts: after.counts - before.counts,
             waits: None,
             cycles: Some(after.locks - before.locks),
-            held_percent: 100.0 * held as f64 / frames.max(1) as f64,
+            zone_waits: (0..nodes.ranges().count()).map(zone_wait).collect(),
+            held_percent: 100.0 * held as f64 / nodes.frames().max(1) as f64,
             windows_before: self.windows.get(),
             unsettled: !self.settled.get(),
         })

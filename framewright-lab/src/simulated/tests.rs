@@ -46,6 +46,18 @@ fn every_workload_ends_on_nodes_and_frees_everything() {
 }
 
 #[test]
+fn waits_for_the_locks_of_all_zones_add_up() {
+    let work = page_fault(FreeOrder::Mapping);
+    let result = simulation(work, "numa-4n-48").run(&both(), &[1], &mut |_, _| {}).unwrap();
+    for run in &result.runs {
+        let of_zones = (0..4).map(|zone| median(run, &format!("zone{zone}_lock_wait_pct")));
+        let all = median(run, "zone_lock_wait_pct");
+        assert!((of_zones.sum::<f64>() - all).abs() < 1e-9, "{:?}", run.metrics);
+        assert!(!run.metrics.contains_key("zone4_lock_wait_pct"));
+    }
+}
+
+#[test]
 fn equal_simulations_give_equal_results_and_other_seeds_others() {
     let run = |seed| {
         let simulation = simulation(page_fault(FreeOrder::Random), "uniform:8");

@@ -6,12 +6,12 @@ use indexmap::IndexMap;
 
 use super::{Counts, counts::Done};
 use crate::report::{
-    Run, Unit,
+    Better, Metric, Run, Unit,
     figure::{Figure, counters, metrics, ratio},
 };
 
 /// The results of one round, or one window, of one side.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
     pub(crate) seconds: f64,
     pub(crate) done: Done,
@@ -20,6 +20,8 @@ pub(crate) struct Window {
     pub(crate) waits: Option<Waits>,
     /// Simulated CPUs: the costs of zone locks.
     pub(crate) cycles: Option<LockCycles>,
+    /// Simulated CPUs: busy cycles of waiting for the lock of each zone.
+    pub(crate) zone_waits: Vec<u64>,
     /// Share of memory that all CPUs' lists hold at the end, in percent.
     pub(crate) held_percent: f64,
     /// Windows before this one, if it was repeated until it was steady.
@@ -145,12 +147,23 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 /// The figures of one side: medians over its windows.
 pub(crate) fn run_of(label: &str, settings: &IndexMap<String, String>, windows: &[Window]) -> Run {
-    Run {
-        label: label.to_owned(),
-        settings: settings.clone(),
-        metrics: metrics(FIGURES, windows),
-        ..Run::default()
-    }
+    let mut metrics = metrics(FIGURES, windows);
+    metrics.extend(zone_waits(windows));
+    Run { label: label.to_owned(), settings: settings.clone(), metrics, ..Run::default() }
+}
+
+/// The share of busy cycles that CPUs wait for the lock of each zone, if there are several.
+fn zone_waits(windows: &[Window]) -> impl Iterator<Item = (String, Metric)> {
+    let zones = windows.iter().map(|window| window.zone_waits.len()).min().unwrap_or(0);
+    let of = |zone: usize| {
+        let share = |window: &Window| {
+            window.cycles.map(|cycles| percent(window.zone_waits[zone], cycles.busy))
+        };
+        let values: Vec<f64> = windows.iter().filter_map(share).collect();
+        let metric = Metric::of_rounds(&values, Unit::Percent, Some(Better::Lower))?;
+        Some((format!("zone{zone}_lock_wait_pct"), metric))
+    };
+    (0..if zones > 1 { zones } else { 0 }).filter_map(of)
 }
 
 #[cfg(test)]
@@ -164,7 +177,7 @@ mod tests {
             done: Done { pages: 10, ..Done::default() },
             ..Window::default()
         };
-        let run = run_of("x", &IndexMap::new(), &[window, window]);
+        let run = run_of("x", &IndexMap::new(), &[window.clone(), window]);
         assert_eq!(run.metrics["pages_per_s"].median, 5.0);
         assert_eq!(run.metrics["pages_per_s"].n, 2);
         for unknown in
@@ -172,6 +185,21 @@ mod tests {
         {
             assert!(!run.metrics.contains_key(unknown), "{unknown}");
         }
+    }
+
+    #[test]
+    fn waits_are_divided_among_several_zones() {
+        let cycles = Some(LockCycles { busy: 200, waiting: 30, ..LockCycles::default() });
+        let of = |zone_waits: &[u64]| {
+            let window = Window { cycles, zone_waits: zone_waits.to_vec(), ..Window::default() };
+            run_of("x", &IndexMap::new(), &[window]).metrics
+        };
+        let metrics = of(&[10, 20]);
+        assert_eq!(
+            ["zone0", "zone1"].map(|zone| metrics[&format!("{zone}_lock_wait_pct")].median),
+            [5.0, 10.0]
+        );
+        assert!(!of(&[30]).contains_key("zone0_lock_wait_pct"));
     }
 
     #[test]

@@ -38,8 +38,6 @@ pub enum LockClass {
     Program,
 }
 
-const CLASSES: usize = 4;
-
 /// Statistics of locks. A wait or a hold is added when it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LockStats {
@@ -82,6 +80,8 @@ impl Sub for LockStats {
 
 struct LockState {
     class: LockClass,
+    /// The number of the zone, node or CPU whose data it protects.
+    member: u32,
     holder: Option<u16>,
     since: u64,
     /// The holder's `missed` cycles at the start of the hold.
@@ -89,6 +89,15 @@ struct LockState {
     /// Set while the holder has the lock but has not run yet: the start of its wait.
     granted: Option<u64>,
     queue: VecDeque<Waiter>,
+    stats: LockStats,
+}
+
+impl LockState {
+    /// Cycles of unfinished waits at `now`.
+    fn waiting(&self, now: u64) -> u64 {
+        let since = self.queue.iter().map(|waiter| waiter.since).chain(self.granted);
+        since.map(|since| now.saturating_sub(since)).sum()
+    }
 }
 
 struct Waiter {
@@ -100,50 +109,55 @@ struct Waiter {
 #[derive(Default)]
 pub(super) struct Locks {
     locks: Vec<LockState>,
-    stats: [LockStats; CLASSES],
 }
 
 impl Locks {
     pub(super) fn create(&mut self, class: LockClass) -> LockId {
-        let queue = VecDeque::new();
+        let member = self.of(Some(class)).count() as u32;
         self.locks.push(LockState {
             class,
+            member,
             holder: None,
             since: 0,
             missed: 0,
             granted: None,
-            queue,
+            queue: VecDeque::new(),
+            stats: LockStats::default(),
         });
         LockId(self.locks.len() as u32 - 1)
     }
 
-    pub(super) fn classify(&mut self, id: LockId, class: LockClass) {
-        let before = std::mem::replace(&mut self.get(id).class, class);
-        if before != class {
-            // Its first acquisition was counted before its class was known.
-            self.stats[before as usize].acquisitions -= 1;
-            self.stats[class as usize].acquisitions += 1;
-        }
+    pub(super) fn classify(&mut self, id: LockId, class: LockClass, member: u32) {
+        let lock = self.get(id);
+        (lock.class, lock.member) = (class, member);
     }
 
-    pub(super) fn stats(&self, class: LockClass) -> LockStats {
-        self.stats[class as usize]
+    /// The locks of a class, or all, in the order of their creation.
+    fn of(&self, class: Option<LockClass>) -> impl Iterator<Item = &LockState> {
+        self.locks.iter().filter(move |lock| class.is_none_or(|class| class == lock.class))
     }
 
-    pub(super) fn total(&self) -> LockStats {
+    /// Statistics of the locks of a class, or of all.
+    pub(super) fn stats(&self, class: Option<LockClass>) -> LockStats {
         let mut total = LockStats::default();
-        self.stats.iter().for_each(|stats| total += *stats);
+        self.of(class).for_each(|lock| total += lock.stats);
         total
     }
 
     /// Cycles of unfinished waits at `now`, for locks of a class or of all.
     pub(super) fn waiting(&self, class: Option<LockClass>, now: u64) -> u64 {
-        let locks = self.locks.iter().filter(|lock| class.is_none_or(|class| class == lock.class));
-        let since = locks.flat_map(|lock| {
-            let queued = lock.queue.iter().map(|waiter| waiter.since);
-            queued.chain(lock.granted)
-        });
-        since.map(|since| now.saturating_sub(since)).sum()
+        self.of(class).map(|lock| lock.waiting(now)).sum()
+    }
+
+    /// Cycles of waiting for the locks of a class until `now`, unfinished waits included, by member.
+    pub(super) fn waits(&self, class: LockClass, now: u64) -> Vec<u64> {
+        let mut waits = Vec::new();
+        for lock in self.of(Some(class)) {
+            let member = lock.member as usize;
+            waits.resize(waits.len().max(member + 1), 0);
+            waits[member] += lock.stats.wait_cycles + lock.waiting(now);
+        }
+        waits
     }
 
     pub(super) fn unlock_all(&mut self) {
@@ -155,7 +169,6 @@ impl Locks {
 
     pub(super) fn clear_all(&mut self) {
         self.locks.clear();
-        self.stats = Default::default();
     }
 
     /// A held lock and its holder.
@@ -177,8 +190,7 @@ impl Locks {
     fn grant(&mut self, id: LockId, cpu: u16) {
         let lock = self.get(id);
         lock.holder = Some(cpu);
-        let class = lock.class;
-        self.stats[class as usize].acquisitions += 1;
+        lock.stats.acquisitions += 1;
     }
 }
 
@@ -241,10 +253,8 @@ impl Cpu<'_> {
         let mut locks = self.engine.locks.borrow_mut();
         let lock = locks.get(id);
         lock.granted = None;
-        let class = lock.class;
-        let stats = &mut locks.stats[class as usize];
-        stats.contended += 1;
-        stats.wait_cycles += self.now() - since;
+        lock.stats.contended += 1;
+        lock.stats.wait_cycles += self.now() - since;
         drop(locks);
         self.begin_hold(id);
     }
@@ -299,11 +309,9 @@ impl Cpu<'_> {
             let lock = locks.get(id);
             let holder = lock.holder.take();
             assert!(holder == Some(self.number()), "{id:?} is released, but {holder:?} holds it");
-            let (held, missed) = (now - lock.since, missed - lock.missed);
-            let (class, next) = (lock.class, lock.queue.pop_front());
-            locks.stats[class as usize].hold_cycles += held;
-            locks.stats[class as usize].hold_miss_cycles += missed;
-            next.map(|Waiter { cpu, since }| {
+            lock.stats.hold_cycles += now - lock.since;
+            lock.stats.hold_miss_cycles += missed - lock.missed;
+            lock.queue.pop_front().map(|Waiter { cpu, since }| {
                 locks.get(id).granted = Some(since);
                 locks.grant(id, cpu);
                 cpu

@@ -296,8 +296,8 @@ impl Machine {
     }
 
     /// Sets the class of a lock, if it is known only when the lock is first taken.
-    pub(crate) fn classify_lock(&self, lock: LockId, class: LockClass) {
-        self.0.locks.borrow_mut().classify(lock, class);
+    pub(crate) fn classify_lock(&self, lock: LockId, class: LockClass, member: u32) {
+        self.0.locks.borrow_mut().classify(lock, class, member);
     }
 
     /// Sets the node whose memory holds the cache lines of one member of a [`Family`] of lines.
@@ -308,13 +308,13 @@ impl Machine {
     /// Statistics of all locks.
     #[must_use]
     pub fn lock_stats(&self) -> LockStats {
-        self.0.locks.borrow().total()
+        self.0.locks.borrow().stats(None)
     }
 
     /// Statistics of the locks of a class.
     #[must_use]
     pub fn lock_stats_of(&self, class: LockClass) -> LockStats {
-        self.0.locks.borrow().stats(class)
+        self.0.locks.borrow().stats(Some(class))
     }
 
     /// Cycles of unfinished waits at `now`, for locks of a class or of all. [`LockStats`] do not
@@ -322,6 +322,13 @@ impl Machine {
     #[must_use]
     pub fn waiting(&self, class: Option<LockClass>, now: u64) -> u64 {
         self.0.locks.borrow().waiting(class, now)
+    }
+
+    /// Cycles of waiting for the locks of a class until `now`, unfinished waits included: by the number of the zone or
+    /// node whose data the lock protects, or in the order in which a program has created its locks.
+    #[must_use]
+    pub fn waits(&self, class: LockClass, now: u64) -> Vec<u64> {
+        self.0.locks.borrow().waits(class, now)
     }
 
     /// The clock of a CPU, in cycles.
