@@ -40,6 +40,7 @@ pub mod measure;
 #[cfg(feature = "host")]
 pub mod micro;
 pub mod paging;
+mod parallel;
 pub mod perfetto;
 pub mod plot;
 #[cfg(feature = "host")]

@@ -7,7 +7,7 @@ use super::{
     Key, Plan, Results, Tell,
     bands::{self, Variation, Varied, vary},
 };
-use crate::Error;
+use crate::{Error, parallel};
 use crate::{
     report::{Better, Metric, Row, Run, Sides, Unit, decimal},
     simulated::{self, Column, ListSizes, Simulation},
@@ -99,25 +99,21 @@ impl Pair {
     }
 
     /// Runs both sides with every seed, one after the other.
-    pub(super) fn run(&self, plan: &Plan, steps: &mut Steps<'_, '_>) -> Result<Outcome, Error> {
+    pub(super) fn run(&self, plan: &Plan, done: &dyn Fn(u64)) -> Result<Outcome, Error> {
         let mut outcome = Outcome { before: Vec::new(), after: Vec::new() };
         let before = self.before_change(&self.simulation)?;
         for &seed in &plan.seeds {
             outcome.before.push(self.once(&before, &self.before, seed)?);
-            steps.step();
+            done(1);
             outcome.after.push(self.once(&self.simulation, &self.after, seed)?);
-            steps.step();
+            done(1);
         }
         Ok(outcome)
     }
 
     /// Runs both sides on machines with other parameters, with the first seed. One window each: steady windows take
     /// several times as long, and a band is the range of a change, from which most of the drift drops out.
-    pub(super) fn vary(
-        &self,
-        plan: &Plan,
-        steps: &mut Steps<'_, '_>,
-    ) -> Result<Vec<Varied>, Error> {
+    pub(super) fn vary(&self, plan: &Plan, done: &dyn Fn(u64)) -> Result<Vec<Varied>, Error> {
         vary(&self.simulation.spec, plan, |spec| {
             let mut after = Simulation { spec: spec.clone(), ..self.simulation.clone() };
             after.plan.steady = false;
@@ -126,7 +122,7 @@ impl Pair {
                 self.once(&before, &self.before, plan.seeds[0])?,
                 self.once(&after, &self.after, plan.seeds[0])?,
             ];
-            steps.step();
+            done(1);
             Ok(runs)
         })
     }
@@ -191,15 +187,20 @@ pub(super) fn run_pairs(
     let variations: usize = of_bands.clone().map(|(pair, _)| pair.variations(plan)).sum();
     let mut steps = Steps::new(sides + variations, tell);
     let mut windows = IndexSet::new();
-    for (pair, &banded) in pairs.iter().zip(&banded) {
-        let outcome = pair.run(plan, &mut steps)?;
+    let run = |(pair, banded): &(&Pair, bool), done: &dyn Fn(u64)| -> Result<_, Error> {
+        let outcome = pair.run(plan, done)?;
+        Ok((outcome, if *banded { pair.vary(plan, done)? } else { Vec::new() }))
+    };
+    let jobs: Vec<(&Pair, bool)> = pairs.iter().zip(banded.iter().copied()).collect();
+    let ran = parallel::map(&jobs, run, &mut |_| steps.step());
+    for (pair, ran) in pairs.iter().zip(ran) {
+        let (outcome, varied) = ran?;
         if pair.simulation.plan.steady {
             let Pair { workload, subject, simulation, .. } = pair;
             let number = outcome.windows().unwrap_or_default();
             windows
                 .insert(format!("{workload} on {}, {subject}: {number}", simulation.spec.name()));
         }
-        let varied = if banded { pair.vary(plan, &mut steps)? } else { Vec::new() };
         outcome.fill(pair, figures(pair), &varied, results);
     }
     let machines = of_bands.map(|(pair, _)| &pair.simulation.spec);
@@ -332,10 +333,9 @@ mod tests {
     }
 
     fn run(pair: &Pair) -> Outcome {
-        let mut heard = Vec::new();
-        let mut tell = |done, total| heard.push((done, total));
-        let outcome = pair.run(&Plan::new(2, false), &mut Steps::new(4, &mut tell)).unwrap();
-        assert_eq!(heard, [(0, 4), (1, 4), (2, 4), (3, 4), (4, 4)]);
+        let done = std::cell::Cell::new(0);
+        let outcome = pair.run(&Plan::new(2, false), &|runs| done.set(done.get() + runs)).unwrap();
+        assert_eq!(done.get(), 4);
         outcome
     }
 
@@ -359,9 +359,7 @@ mod tests {
         let pair = pair(Some(("code.list_buddy_take", 20.0)));
         let outcome = run(&pair);
         let plan = Plan::new(1, false);
-        let mut tell = |_, _| ();
-        let mut steps = Steps::new(pair.variations(&plan), &mut tell);
-        let varied = pair.vary(&plan, &mut steps).unwrap();
+        let varied = pair.vary(&plan, &|_| ()).unwrap();
         assert_eq!(varied.len(), pair.variations(&plan));
         let mut results = Results::default();
         outcome.fill(&pair, &["pages_per_s"], &varied, &mut results);

@@ -12,11 +12,7 @@ use framewright::{
 };
 use framewright_sim::machine::Spec;
 
-use super::{
-    Plan, Tell, bulk_free,
-    high_order_drain::trials,
-    pairs::{Pair, Steps},
-};
+use super::{Plan, Tell, bulk_free, high_order_drain::trials, pairs::Pair};
 use crate::Error;
 use crate::{
     high_alloc::{Environment, Flags, HighAlloc},
@@ -233,8 +229,7 @@ fn drain_times(spec: &Spec) -> Result<Times, Error> {
 
 /// The time of `units`, at a `rate` per second.
 fn per_unit(pair: &Pair, rate: &str, units: f64) -> Result<Times, Error> {
-    let mut tell = |_, _| ();
-    let outcome = pair.run(&PLAN(), &mut Steps::new(2, &mut tell))?;
+    let outcome = pair.run(&PLAN(), &|_| ())?;
     let sides = outcome.sides(rate).ok_or_else(|| missing(rate))?;
     let after = sides.after.as_ref().ok_or_else(|| missing(rate))?;
     let nanos = |rate: f64| 1e9 * units / rate;
