@@ -101,7 +101,8 @@ unsafe impl Pinning for Machine {
     fn unpin(&self, (): ()) {}
 }
 
-// SAFETY: every frame of the map is mapped at its physical address, and no other code uses it.
+// SAFETY: every frame of the map is mapped at its physical address, and no other code uses it. This file makes one value,
+// for one map; a public type would have a private field and an unsafe constructor.
 unsafe impl Mapped for Machine {
     fn address(&self, pfn: Pfn) -> *mut u8 {
         contents(pfn).cast()

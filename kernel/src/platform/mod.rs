@@ -34,7 +34,7 @@ use crate::{
 pub(crate) use lock::QueuedLock;
 
 /// The machine. Its state is in other modules.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Machine;
 
 /// The number of reported bad frees.
@@ -144,8 +144,8 @@ unsafe impl Pinning for Machine {
     fn unpin(&self, (): ()) {}
 }
 
-// SAFETY: all memory is mapped at its own address. Memory maps of this machine name only memory that the kernel
-// uses for no other purpose.
+// SAFETY: all memory is mapped at its own address. `memory.rs` makes the only memory, of a map that names only memory
+// that the kernel uses for no other purpose.
 #[cfg(feature = "global")]
 unsafe impl Mapped for Machine {
     fn address(&self, pfn: Pfn) -> *mut u8 {

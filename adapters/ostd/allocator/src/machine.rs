@@ -23,8 +23,8 @@ use ostd::{
 /// The address at which OSTD maps all physical memory. OSTD does not export this constant.
 const LINEAR_MAPPING: usize = 0xffff_8000_0000_0000;
 
-/// OSTD as a [`Platform`].
-#[derive(Clone, Copy, Debug)]
+/// OSTD as a [`Platform`]. Only this crate can make a value.
+#[derive(Debug)]
 pub struct Machine;
 
 // SAFETY: lock and word are the library's own. An interrupt is a full barrier on the CPU that takes it, and its handler
@@ -123,7 +123,8 @@ unsafe impl Pinning for Machine {
     }
 }
 
-// SAFETY: OSTD maps all usable memory at this address before it hands over frames, and keeps the mapping.
+// SAFETY: OSTD maps all usable memory at this address before it hands over frames, and keeps the mapping. `pieces.rs` makes
+// the only memory, of the frames that OSTD hands over. The type cannot be named outside of this crate, and not be copied.
 unsafe impl Mapped for Machine {
     fn address(&self, pfn: Pfn) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut(LINEAR_MAPPING + pfn.address() as usize)
