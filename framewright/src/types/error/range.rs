@@ -73,7 +73,7 @@ impl core::error::Error for RangeError {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum HotplugError {
-    /// The range is empty, or does not consist of whole pageblocks.
+    /// The range is empty; or it neither consists of whole pageblocks nor lies within a range that is added in pieces.
     NotWhole,
     /// The memory map does not name the whole range as memory of one zone.
     NotInMap,
@@ -105,7 +105,8 @@ impl fmt::Display for HotplugError {
             HotplugError::NotWhole => {
                 write!(
                     f,
-                    "the range does not consist of whole pageblocks of {PAGEBLOCK_FRAMES} frames"
+                    "the range is empty, or it neither consists of whole pageblocks of {PAGEBLOCK_FRAMES} frames nor lies \
+                     within a range that is added in pieces"
                 )
             }
             HotplugError::NotInMap => f.write_str("the memory map has no such memory in one zone"),
