@@ -221,7 +221,7 @@ impl<'s> Stopwatch<'s> {
     fn moment(&self, cycles: u64) -> Moment {
         // Read first: the other counters may wait for locks until the end of the window.
         let locks = lock_cycles(self.machine, cycles);
-        let waits = self.machine.waits(LockClass::Zone, cycles);
+        let waits = self.machine.zone_waits(cycles);
         Moment { cycles, locks, waits, done: Done::sum(self.counters), counts: (self.counts)() }
     }
 

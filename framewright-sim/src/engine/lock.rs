@@ -80,8 +80,8 @@ impl Sub for LockStats {
 
 struct LockState {
     class: LockClass,
-    /// The number of the zone, node or CPU whose data it protects.
-    member: u32,
+    /// The number of the zone, if it protects one.
+    zone: u32,
     holder: Option<u16>,
     since: u64,
     /// The holder's `missed` cycles at the start of the hold.
@@ -113,10 +113,12 @@ pub(super) struct Locks {
 
 impl Locks {
     pub(super) fn create(&mut self, class: LockClass) -> LockId {
-        let member = self.of(Some(class)).count() as u32;
+        // Programs create the locks of their zones in order. Other locks are not counted: a program may have many.
+        let is_zone = class == LockClass::Zone;
+        let zone = if is_zone { self.of(Some(class)).count() as u32 } else { 0 };
         self.locks.push(LockState {
             class,
-            member,
+            zone,
             holder: None,
             since: 0,
             missed: 0,
@@ -127,9 +129,9 @@ impl Locks {
         LockId(self.locks.len() as u32 - 1)
     }
 
-    pub(super) fn classify(&mut self, id: LockId, class: LockClass, member: u32) {
+    pub(super) fn classify(&mut self, id: LockId, class: LockClass, zone: u32) {
         let lock = self.get(id);
-        (lock.class, lock.member) = (class, member);
+        (lock.class, lock.zone) = (class, zone);
     }
 
     /// The locks of a class, or all, in the order of their creation.
@@ -149,13 +151,13 @@ impl Locks {
         self.of(class).map(|lock| lock.waiting(now)).sum()
     }
 
-    /// Cycles of waiting for the locks of a class until `now`, unfinished waits included, by member.
-    pub(super) fn waits(&self, class: LockClass, now: u64) -> Vec<u64> {
+    /// Cycles of waiting for the lock of each zone until `now`, unfinished waits included.
+    pub(super) fn zone_waits(&self, now: u64) -> Vec<u64> {
         let mut waits = Vec::new();
-        for lock in self.of(Some(class)) {
-            let member = lock.member as usize;
-            waits.resize(waits.len().max(member + 1), 0);
-            waits[member] += lock.stats.wait_cycles + lock.waiting(now);
+        for lock in self.of(Some(LockClass::Zone)) {
+            let zone = lock.zone as usize;
+            waits.resize(waits.len().max(zone + 1), 0);
+            waits[zone] += lock.stats.wait_cycles + lock.waiting(now);
         }
         waits
     }

@@ -296,8 +296,8 @@ impl Machine {
     }
 
     /// Sets the class of a lock, if it is known only when the lock is first taken.
-    pub(crate) fn classify_lock(&self, lock: LockId, class: LockClass, member: u32) {
-        self.0.locks.borrow_mut().classify(lock, class, member);
+    pub(crate) fn classify_lock(&self, lock: LockId, class: LockClass, zone: u32) {
+        self.0.locks.borrow_mut().classify(lock, class, zone);
     }
 
     /// Sets the node whose memory holds the cache lines of one member of a [`Family`] of lines.
@@ -324,11 +324,11 @@ impl Machine {
         self.0.locks.borrow().waiting(class, now)
     }
 
-    /// Cycles of waiting for the locks of a class until `now`, unfinished waits included: by the number of the zone or
-    /// node whose data the lock protects, or in the order in which a program has created its locks.
+    /// Cycles of waiting for the lock of each zone until `now`, unfinished waits included. Zones whose locks were never
+    /// taken may be missing at the end.
     #[must_use]
-    pub fn waits(&self, class: LockClass, now: u64) -> Vec<u64> {
-        self.0.locks.borrow().waits(class, now)
+    pub fn zone_waits(&self, now: u64) -> Vec<u64> {
+        self.0.locks.borrow().zone_waits(now)
     }
 
     /// The clock of a CPU, in cycles.

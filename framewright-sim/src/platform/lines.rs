@@ -56,13 +56,12 @@ pub(super) fn line(line: platform::Line, cpus: u16) -> Line {
     }
 }
 
-/// The class of the lock that protects a section, and the number of its CPU, node or zone.
+/// The class of the lock that protects a section, and the number of its zone.
 #[inline(always)]
 pub(super) fn lock_class(section: Section) -> (LockClass, u32) {
     match section {
-        Section::Lists(_, cpu) | Section::LruBatch(cpu) => (LockClass::Cpu, cpu.get().into()),
-        Section::Lru(node) => (LockClass::Lru, node.get().into()),
-        Section::DeferredFrees => (LockClass::Lru, 0),
+        Section::Lists(..) | Section::LruBatch(_) => (LockClass::Cpu, 0),
+        Section::Lru(_) | Section::DeferredFrees => (LockClass::Lru, 0),
         Section::Zone(zone) | Section::DrainLog(zone, _) => (LockClass::Zone, zone.index() as u32),
         _ => (LockClass::Zone, 0),
     }

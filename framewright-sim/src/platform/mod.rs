@@ -323,8 +323,8 @@ impl Probe for Simulated {
         if let Some(cpu) = inner.machine.engine().current() {
             if let Some(lock) = inner.locked.get() {
                 inner.locked.set(None);
-                let (class, member) = lines::lock_class(section);
-                inner.machine.classify_lock(lock, class, member);
+                let (class, zone) = lines::lock_class(section);
+                inner.machine.classify_lock(lock, class, zone);
                 cpu.report(Event::Protects(lock, section));
             }
             cpu.enter(|| lines::section(section, cpu.model().cpus()));

@@ -144,8 +144,8 @@ unsafe impl Pinning for Machine {
     fn unpin(&self, (): ()) {}
 }
 
-// SAFETY: all memory is mapped at its own address. `memory.rs` makes the only memory, of a map that names only memory
-// that the kernel uses for no other purpose.
+// SAFETY: all memory is mapped at its own address. `workload/global.rs` initialises the only `Global`, with frames that it
+// has taken from the kernel's allocator for good.
 #[cfg(feature = "global")]
 unsafe impl Mapped for Machine {
     fn address(&self, pfn: Pfn) -> *mut u8 {

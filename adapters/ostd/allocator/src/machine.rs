@@ -123,8 +123,9 @@ unsafe impl Pinning for Machine {
     }
 }
 
-// SAFETY: OSTD maps all usable memory at this address before it hands over frames, and keeps the mapping. `pieces.rs` makes
-// the only memory, of the frames that OSTD hands over. The type cannot be named outside of this crate, and not be copied.
+// SAFETY: OSTD maps all usable memory at this address before it hands over frames, and keeps the mapping. `pieces.rs`
+// makes the only memory, of the frames that OSTD hands over. Code outside of this crate can neither name nor copy the
+// type.
 unsafe impl Mapped for Machine {
     fn address(&self, pfn: Pfn) -> *mut u8 {
         core::ptr::with_exposed_provenance_mut(LINEAR_MAPPING + pfn.address() as usize)
