@@ -3,42 +3,40 @@
 use std::{
     panic::resume_unwind,
     sync::{
+        Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering::Relaxed},
-        mpsc,
     },
     thread,
 };
 
-/// The results of all jobs, in their order. As many jobs run at the same time as there are processors. A job reports
-/// finished parts of its work, and `progress` gets their numbers on the thread of the caller.
+/// The results of all jobs, in their order. Up to `threads` jobs run at the same time. A job reports finished parts of
+/// its work, and `progress` gets their numbers.
 ///
 /// # Panics
 ///
 /// If a job panics, with its message.
 pub(crate) fn map<J: Sync, R: Send>(
     jobs: &[J],
-    run: impl Fn(&J, &dyn Fn(u64)) -> R + Sync,
-    progress: &mut dyn FnMut(u64),
+    threads: usize,
+    run: impl Fn(&J, &(dyn Fn(u64) + Sync)) -> R + Sync,
+    progress: &mut (dyn FnMut(u64) + Send),
 ) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+    let progress = Mutex::new(progress);
+    let done = |parts| progress.lock().unwrap_or_else(PoisonError::into_inner)(parts);
+    if threads.min(jobs.len()) <= 1 {
+        // A caller that measures the CPU time of its thread sees that of the jobs.
+        return jobs.iter().map(|job| run(job, &done)).collect();
+    }
     let next = AtomicUsize::new(0);
-    let work = |parts: mpsc::Sender<u64>| {
-        let done = |number| parts.send(number).unwrap_or_default();
+    let work = || {
         let jobs = std::iter::from_fn(|| {
             let at = next.fetch_add(1, Relaxed);
             Some((at, jobs.get(at)?))
         });
         jobs.map(|(at, job)| (at, run(job, &done))).collect::<Vec<_>>()
     };
-    let (sender, parts) = mpsc::channel();
     let mut results: Vec<(usize, R)> = thread::scope(|scope| {
-        let start = |_| {
-            let sender = sender.clone();
-            scope.spawn(|| work(sender))
-        };
-        let workers: Vec<_> = (0..threads).map(start).collect();
-        drop(sender);
-        parts.iter().for_each(progress);
+        let workers: Vec<_> = (0..threads.min(jobs.len())).map(|_| scope.spawn(work)).collect();
         let results =
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|it| resume_unwind(it)));
         results.flatten().collect()
@@ -47,28 +45,35 @@ pub(crate) fn map<J: Sync, R: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
+/// The number of processors that this program may use.
+pub(crate) fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn results_have_the_order_of_jobs_and_all_parts_are_reported() {
-        let jobs: Vec<u64> = (0..20).collect();
-        let mut parts = 0;
-        let run = |job: &u64, done: &dyn Fn(u64)| {
-            done(*job);
-            done(1);
-            job * 2
-        };
-        let results = map(&jobs, run, &mut |number| parts += number);
-        assert!(results.into_iter().eq(jobs.iter().map(|job| job * 2)));
-        assert_eq!(parts, 190 + 20);
-        assert!(map(&[(); 0], |(), _| (), &mut |_| ()).is_empty());
+        for threads in [0, 1, 3, 100] {
+            let jobs: Vec<u64> = (0..20).collect();
+            let mut parts = 0;
+            let run = |job: &u64, done: &(dyn Fn(u64) + Sync)| {
+                done(*job);
+                done(1);
+                job * 2
+            };
+            let results = map(&jobs, threads, run, &mut |number| parts += number);
+            assert!(results.into_iter().eq(jobs.iter().map(|job| job * 2)), "{threads} threads");
+            assert_eq!(parts, 190 + 20);
+        }
+        assert!(map(&[(); 0], 4, |(), _| (), &mut |_| ()).is_empty());
     }
 
     #[test]
     #[should_panic(expected = "job 3")]
     fn the_panic_of_a_job_reaches_the_caller() {
-        map(&[1, 2, 3, 4], |job, _| assert_ne!(*job, 3, "job 3"), &mut |_| ());
+        map(&[1, 2, 3, 4], 2, |job, _| assert_ne!(*job, 3, "job 3"), &mut |_| ());
     }
 }

@@ -66,17 +66,14 @@ mod slab;
 mod tests;
 mod world;
 
-use std::sync::{
-    Mutex,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Mutex;
 
 #[cfg(feature = "host")]
 use framewright_host::available_memory;
 use framewright_sim::machine::Spec;
 
 use crate::{
-    Error,
+    Error, parallel,
     perfetto::Trace,
     replay::State,
     report::{Check, Measured, Run, Times, each_run},
@@ -273,7 +270,7 @@ impl HighAlloc {
     /// The number of parallel runs on a host with this number of bytes available.
     fn at_once(&self, available: Option<u64>) -> Result<usize, Error> {
         let needed = self.frames.saturating_mul(Self::HOST_BYTES).max(1);
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let cpus = parallel::processors();
         let Some(available) = available else { return Ok(cpus) };
         match usize::try_from(available / needed).unwrap_or(usize::MAX) {
             0 => Err(Error::input(format_args!(
@@ -297,40 +294,26 @@ impl HighAlloc {
     ) -> Result<Vec<Outcome>, Error> {
         relief::refuse_large(sides, self.frames)?;
         let threads = self.at_once(available_memory())?.min(jobs.len());
-        let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
         let total = jobs.len() as u64 * share::PARTS;
         progress(0, total);
-        let progress = Mutex::new(progress);
-        let tell = |parts| {
-            let done = done.fetch_add(parts, Ordering::Relaxed) + parts;
-            (*progress.lock().expect("no other thread panicked"))(done, total);
+        let mut done = 0;
+        let mut tell = |parts| {
+            done += parts;
+            progress(done, total);
         };
-        if let Some(trace) = trace {
-            let run = |&(side, seed): &(usize, u64)| {
-                simulated::run(self, &sides[side], seed, Some(trace), &tell)
+        let Some(trace) = trace else {
+            let run = |&(side, seed): &(usize, u64), tell: &(dyn Fn(u64) + Sync)| {
+                simulated::run(self, &sides[side], seed, None, tell)
             };
-            return jobs.iter().map(run).collect();
-        }
-        let outcomes: Vec<_> = jobs.iter().map(|_| Mutex::new(None)).collect();
-        let work = || {
-            while let Some(&(side, seed)) = jobs.get(next.fetch_add(1, Ordering::Relaxed) as usize)
-            {
-                let at = jobs.iter().position(|&job| job == (side, seed)).unwrap_or(0);
-                let outcome = simulated::run(self, &sides[side], seed, None, &tell);
-                *outcomes[at].lock().expect("no other thread panicked") = Some(outcome);
-            }
+            return parallel::map(jobs, threads, run, &mut tell).into_iter().collect();
         };
-        match threads {
-            // A caller that measures the CPU time of its thread sees that of the run.
-            ..=1 => work(),
-            _ => std::thread::scope(|scope| {
-                for _ in 0..threads {
-                    scope.spawn(work);
-                }
-            }),
-        }
-        let taken = outcomes.into_iter().map(|cell| cell.into_inner().ok().flatten());
-        taken.map(|outcome| outcome.expect("every job was done")).collect()
+        // The processes of a trace follow one another.
+        let tell = Mutex::new(tell);
+        let tell = |parts| (*tell.lock().expect("no other thread panicked"))(parts);
+        let run = |&(side, seed): &(usize, u64)| {
+            simulated::run(self, &sides[side], seed, Some(trace), &tell)
+        };
+        jobs.iter().map(run).collect()
     }
 
     /// Runs one side with one seed.

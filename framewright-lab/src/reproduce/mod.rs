@@ -50,7 +50,7 @@ pub struct Experiment {
 }
 
 /// Called with the number of finished steps and of all steps.
-pub type Tell<'t> = dyn FnMut(u64, u64) + 't;
+pub type Tell<'t> = dyn FnMut(u64, u64) + Send + 't;
 
 /// The amount of work.
 #[derive(Clone, Debug, PartialEq, Eq)]

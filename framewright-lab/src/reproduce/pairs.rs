@@ -187,12 +187,12 @@ pub(super) fn run_pairs(
     let variations: usize = of_bands.clone().map(|(pair, _)| pair.variations(plan)).sum();
     let mut steps = Steps::new(sides + variations, tell);
     let mut windows = IndexSet::new();
-    let run = |(pair, banded): &(&Pair, bool), done: &dyn Fn(u64)| -> Result<_, Error> {
+    let run = |(pair, banded): &(&Pair, bool), done: &(dyn Fn(u64) + Sync)| -> Result<_, Error> {
         let outcome = pair.run(plan, done)?;
         Ok((outcome, if *banded { pair.vary(plan, done)? } else { Vec::new() }))
     };
     let jobs: Vec<(&Pair, bool)> = pairs.iter().zip(banded.iter().copied()).collect();
-    let ran = parallel::map(&jobs, run, &mut |_| steps.step());
+    let ran = parallel::map(&jobs, parallel::processors(), run, &mut |_| steps.step());
     for (pair, ran) in pairs.iter().zip(ran) {
         let (outcome, varied) = ran?;
         if pair.simulation.plan.steady {
