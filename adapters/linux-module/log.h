@@ -7,7 +7,7 @@
 #include <linux/printk.h>
 
 #define say(format, ...) pr_info("framewright: " format "\n", ##__VA_ARGS__)
-/* Makes the run fail. */
+/* Logs an error. .ci/linux-module fails if the log contains one. */
 #define fail(format, ...) pr_info("framewright: error: " format "\n", ##__VA_ARGS__)
 
 #endif

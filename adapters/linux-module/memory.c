@@ -135,7 +135,7 @@ static long make(void *nothing)
 	say("memory frames=%lu metadata=%zu cpus=%u hardening=%s", RANGE_FRAMES, bytes, nr_cpu_ids, memory_hardening);
 	return 0;
 refuse:
-	fail("the range is refused: %s (%llu)", fw_error_text(error), at);
+	fail("the configuration is refused: %s (number %llu)", fw_error_text(error), at);
 	return -EINVAL;
 }
 

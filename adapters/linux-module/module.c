@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Framewright in Linux: the library manages a range of the kernel's memory, and does the same work as the kernel's own
- * page allocator. Everything happens while the module is loaded; the results are lines in the kernel's log.
+ * page allocator. The work is done when the module is loaded, and a check when it is unloaded. The results are lines
+ * in the kernel's log.
  *
  * | file | job |
  * |---|---|
@@ -10,7 +11,7 @@
  * | work | the work, verified and counted |
  * | huge | counts the huge pages that can be allocated while a few small blocks are in use |
  * | team | a thread on each CPU |
- * | probes | calls of functions of the kernel |
+ * | probes | counts calls of kernel functions, by kprobes |
  */
 #include <linux/init.h>
 #include <linux/module.h>
@@ -26,10 +27,10 @@ module_param(compare, bool, 0444);
 MODULE_PARM_DESC(compare, "also count instructions, calls and huge pages, and compare with Linux");
 
 module_param_named(hardening, memory_hardening, charp, 0444);
-MODULE_PARM_DESC(hardening, "the frees that the library checks: off, checked, tracked");
+MODULE_PARM_DESC(hardening, "how the library checks frees: off, checked or tracked");
 
 module_param_named(mib, memory_mib, uint, 0444);
-MODULE_PARM_DESC(mib, "the size of the range that the library manages");
+MODULE_PARM_DESC(mib, "the size of the range that the library manages, in MiB");
 
 static int __init framewright_init(void)
 {

@@ -142,7 +142,7 @@ inlined void cross(const struct side *side, struct run *run, unsigned int member
 	atomic_long_add(round * blocks, &run->pairs);
 }
 
-/* Frees or fills a random slot, with blocks of random orders: half of them order 0. */
+/* In each step, frees the block in a random slot, or fills the slot if it is empty. Half of the blocks have order 0. */
 inlined void churn(const struct side *side, struct run *run, unsigned int member)
 {
 	static const u8 orders[8] = { 0, 0, 0, 0, 1, 1, 2, 3 };

@@ -9,8 +9,8 @@ use std::{
     thread,
 };
 
-/// The results of all jobs, in their order. Up to `threads` jobs run at the same time. A job reports finished parts of
-/// its work, and `progress` gets their numbers.
+/// The results of all jobs, in their order. Up to `threads` jobs run at the same time. A job reports counts of finished
+/// parts of its work, and `progress` gets each count.
 ///
 /// # Panics
 ///

@@ -30,7 +30,7 @@ pub(crate) fn prefetch_at(address: *const u8, bytes: usize) {
 ///
 /// When 224 CPUs take turns, the TLB entries of small pages are evicted before they are used again.
 /// Page-table walks were a third of the time of a run.
-pub fn in_large_pages<T>(buffer: &[T]) {
+pub fn in_huge_pages<T>(buffer: &[T]) {
     // Several buffers of this size may share a huge page. For smaller ones, the call costs more
     // than it saves.
     const LEAST: usize = 256 << 10;
@@ -61,8 +61,8 @@ mod tests {
     fn hints_change_nothing_wherever_a_buffer_lies() {
         for len in [0, 1, 4095, 3 << 20] {
             let buffer = vec![7_u8; len];
-            in_large_pages(&buffer);
-            in_large_pages(buffer.get(1..).unwrap_or_default());
+            in_huge_pages(&buffer);
+            in_huge_pages(buffer.get(1..).unwrap_or_default());
             prefetch(&buffer);
             assert!(buffer.iter().all(|&byte| byte == 7));
         }

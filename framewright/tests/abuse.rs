@@ -13,7 +13,8 @@ use framewright::{
 };
 use support::machine::{Machine, Metadata, cpu, order};
 
-/// Two pageblocks with a hole between: frames 0x400 to 0x600 and 0x700 to 0x900.
+/// Two ranges of 512 frames with a hole between: frames 0x400 to 0x600 (a pageblock) and 0x700 to 0x900 (halves of two
+/// pageblocks).
 const MAP: [(u64, u64); 2] = [(0x400, 0x600), (0x700, 0x900)];
 const MANAGED: u64 = 0x400;
 
@@ -257,7 +258,7 @@ fn frames_outside_the_memory_are_refused_at_once() {
             let refused = refused(memory, token, Pfn::new(pfn), 0);
             assert_eq!(refused, Refused::AtOnce(FreeError::NotOurs), "{pfn:#x}");
         }
-        // A block that begins in the memory and ends in the hole.
+        // A block that begins in the memory and ends beyond its last frame.
         let refused = refused(memory, token, Pfn::new(0x800), 9);
         assert_eq!(refused, Refused::AtOnce(FreeError::NotOurs));
     });
@@ -290,14 +291,14 @@ fn a_frame_that_waits_on_a_list_is_refused() {
 }
 
 #[test]
-fn a_frame_that_waits_on_the_list_of_another_cpu_is_refused() {
+fn a_free_of_a_frame_on_the_list_of_another_cpu_is_reported() {
     let mut metadata = metadata();
     let memory = memory_in(&mut metadata, Hardening::Checked);
     let (mut first, mut second) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
     let block = alloc(&mut second, 2);
     let neighbour = block.pfn().offset(4);
-    // SAFETY: violated on purpose, as above. The copy on the first CPU's list is drained first and
-    // accepted, so the refused one is a frame that the second CPU has never freed.
+    // SAFETY: violated on purpose, as above. The block is then on the lists of both CPUs. The
+    // list of the first CPU is drained first. The block on the list of the second CPU, which nobody freed, is refused.
     unsafe { first.free_raw(neighbour, order(2)) }.unwrap();
     memory.drain_all();
     assert_eq!(memory.platform().take_reports().len(), 1);
@@ -327,7 +328,7 @@ fn a_block_of_another_memory_is_given_back() {
 }
 
 #[test]
-fn reports_count_and_name_the_first() {
+fn one_report_counts_all_refused_blocks_of_a_drain() {
     let mut metadata = metadata();
     let memory = memory_in(&mut metadata, Hardening::Checked);
     let (mut first, mut second) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());

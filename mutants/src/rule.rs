@@ -10,10 +10,10 @@ use toml::Table;
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) name: String,
-    /// The test program, as arguments of `cargo test -p framewright`; `--cfg NAME` comes first if the
-    /// program needs it.
+    /// The test program, as arguments of `cargo test -p framewright`. A `--cfg NAME` before them is for
+    /// the compiler.
     pub(crate) program: String,
-    /// The filter for the tests that fail. Empty for all tests of the program.
+    /// The filter for the tests that must fail with the bug. Empty for all tests of the program.
     pub(crate) filter: String,
     pub(crate) edits: Vec<Edit>,
 }
@@ -28,8 +28,8 @@ pub(crate) struct Edit {
 }
 
 impl Rule {
-    /// Refuses a filter with a part of a path that no item and no file has, because it selects no test, and
-    /// a program without tests passes.
+    /// Refuses a filter that names no item and no file. Such a filter selects no test, and a test program
+    /// that runs no test passes.
     pub(crate) fn has_test(&self, exists: impl Fn(&str) -> bool) -> Result<(), String> {
         match self.filter.split("::").find(|part| !exists(part)) {
             Some(part) => Err(format!("{}: no test has '{part}' in its path", self.name)),
@@ -80,7 +80,7 @@ fn edit(table: &Table) -> Result<Edit, String> {
     let replace = text(table, "replace")?;
     let replace = tokens(replace).map_err(|why| format!("'replace': {why}"))?;
     if replace.is_empty() {
-        return Err("'replace' is empty: it needs a token to find the place by".to_string());
+        return Err("'replace' is empty: it needs at least one token to search for".to_string());
     }
     Ok(Edit { within, replace, with: text(table, "with")?.to_string() })
 }

@@ -102,7 +102,7 @@ fn fragmentation() {
     on(&["qemu:2"], &["do not run on an emulated machine", "--machine uniform:4"]);
     on(&["uniform:4", "--threads", "2"], &["--machine", "--threads", "cannot be used with"]);
     on(&["uniform:8", "--memory", "64MiB"], &["--memory: 64 MiB for the 8 CPUs", "128 MiB"]);
-    on(&["uniform:1", "--free-by", "other"], &["--free-by", "no other CPU", "choose same"]);
+    on(&["uniform:1", "--free-by", "other"], &["--free-by", "no other CPU", "choose 'same'"]);
     on(&["uniform:4", "--contenders", "frame-alloc-depot"], &["--contenders", "list-buddy"]);
     on(&["uniform:4", "--think", "soon"], &["--think", "'soon'"]);
     on(&["host:2", "--think", "5"], &["--think is for simulated machines"]);

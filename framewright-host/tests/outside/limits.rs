@@ -10,7 +10,7 @@ use framewright_host::{
 
 use super::setup::{FRAMES, Words, builder, with_memory};
 
-/// Reads and stores to more pages than there are frames.
+/// Reads and writes three times as many pages as there are frames.
 fn turn_over(base: u64) {
     let machine = builder(2).base(Pfn::new(base)).build().unwrap();
     let store = Words::new(3 * FRAMES as u32);
@@ -44,7 +44,7 @@ fn pages_are_evicted_from_frames_of_any_number() {
     }
 }
 
-/// A store without contents.
+/// A store that keeps nothing. A read returns the low byte of the page number.
 struct Empty;
 
 impl Store for Empty {
@@ -66,8 +66,8 @@ fn resident() -> u64 {
 
 #[test]
 fn tables_take_memory_only_for_pages_that_are_used() {
-    // If all entries were used, the table would have 4 GiB. Other tests may run at the same time, under a thread
-    // sanitizer.
+    // If all entries were used, the table would take 4 GiB. The limit is far higher than the need of four pages,
+    // because other tests of this process and the thread sanitizer use memory at the same time.
     let (pages, most) = (1 << 28, 512 << 20);
     let before = resident();
     let machine = builder(2).build().unwrap();

@@ -36,7 +36,8 @@ const PAUSE: u64 = 1000;
 /// The simulated machine of an experiment.
 #[derive(Clone, Debug)]
 pub struct SimulatedCpus {
-    /// The machine. The memory is divided among its nodes in the proportions of its own memory.
+    /// The machine. The experiment's memory is divided among the nodes in proportion to their memory in
+    /// this spec.
     pub spec: Spec,
     /// Modelled nanoseconds between two operations of a CPU.
     pub think_ns: u64,
@@ -55,7 +56,8 @@ impl SimulatedCpus {
             return Err(("memory", Error::input(why)));
         }
         if setup.free_by == FreeBy::Other && cpus == 1 {
-            let why = format_args!("{name} has no other CPU: choose same, or more CPUs");
+            let why =
+                format_args!("{name} has no other CPU: choose 'same', or a machine with more CPUs");
             return Err(("free-by", Error::input(why)));
         }
         let has = |column: &&Column| {

@@ -1,6 +1,6 @@
-//! The interface of the experiments to an allocator and the CPUs that use it; and threads as CPUs.
+//! The interface by which experiments use an allocator and its CPUs, and its implementation for threads.
 //!
-//! Several threads are pinned and run with real-time priority if possible, as in
+//! If there is more than one thread, all are pinned and run with real-time priority if possible, as in
 //! [`alloc-micro`](crate::micro): otherwise, on a busy machine, the scheduler would determine the
 //! tail of the latencies.
 

@@ -69,7 +69,7 @@ fn a_run_can_start_with_a_recorded_state() {
     let outcome = from.run_once(&side(CompactMethod::Index), 1).unwrap();
     let fresh = work(Flags::Thp).run_once(&side(CompactMethod::Index), 1).unwrap();
     let idle = |outcome: &super::Outcome| outcome.phases[2].achievable_pct();
-    // Pageblocks with the recorded kernel's own memory are not achievable.
+    // Pageblocks with the recorded kernel's own memory cannot become huge pages.
     assert!(idle(&outcome) <= (100.0 - unmovable) / 0.95 + 1.0, "{}", idle(&outcome));
     assert!(idle(&outcome) < idle(&fresh), "{} and {}", idle(&outcome), idle(&fresh));
 }

@@ -1,6 +1,6 @@
 //! Latencies by the place of a line, independent misses, and bandwidth.
 
-use framewright_sim::host_memory::in_large_pages;
+use framewright_sim::host_memory::in_huge_pages;
 use std::{
     cell::RefCell,
     hint::black_box,
@@ -87,7 +87,7 @@ pub(super) fn probes(means: &Means) -> Vec<Probe<'_>> {
 fn of_memory<'m>(means: &'m Means, bytes: usize) -> Vec<Probe<'m>> {
     let chain = Rc::new(RefCell::new(Chain::new(bytes)));
     let buffer = Rc::new(vec![1_u64; bytes / 8]);
-    in_large_pages(&buffer);
+    in_huge_pages(&buffer);
     let dram = Probe::new(&DRAM, {
         let chain = Rc::clone(&chain);
         move || {
@@ -146,7 +146,7 @@ impl Chain {
     fn new(bytes: usize) -> Self {
         let lines = (bytes / 64).max(2);
         let mut words: Vec<u64> = Vec::with_capacity(lines * LINE);
-        in_large_pages(words.spare_capacity_mut());
+        in_huge_pages(words.spare_capacity_mut());
         words.resize(lines * LINE, 0);
         // Sattolo's algorithm: a random permutation of one cycle.
         let mut order: Vec<u32> = (0..lines as u32).collect();

@@ -3,7 +3,7 @@
 
 use framewright::{Config, CpuId, Layout, Memory, MigrateType, Order, Request};
 use framewright_host::{Backing, HostMachine, Metadata};
-use framewright_sim::host_memory::in_large_pages;
+use framewright_sim::host_memory::in_huge_pages;
 use std::{
     cell::RefCell,
     hint::black_box,
@@ -99,7 +99,7 @@ pub(super) fn multiply(count: u64) -> u64 {
 /// The probes that clear and copy frames.
 fn frames<'m>() -> [Probe<'m>; 2] {
     let mut words: Vec<u64> = Vec::with_capacity(COLD_FRAMES * FRAME_WORDS);
-    in_large_pages(words.spare_capacity_mut());
+    in_huge_pages(words.spare_capacity_mut());
     words.resize(COLD_FRAMES * FRAME_WORDS, 1);
     let frames = Rc::new(RefCell::new(Frames { words, turn: 0 }));
     let probe = |quantities, work: fn(&mut [u64], u64) -> u64| {

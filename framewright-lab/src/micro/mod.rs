@@ -55,7 +55,7 @@ pub struct Table {
     /// Labels of the allocators that merge free buddies and were measured at the common size. Only
     /// these are ranked.
     pub ranked: Vec<String>,
-    /// The end of the labels of the rows on a large machine: `-256g`.
+    /// The end of the labels of the rows on a large machine, for example `-256g`.
     pub large_suffix: String,
     /// Describes how the two-threaded cells were run.
     pub two_threads: String,

@@ -20,13 +20,13 @@ use super::{Destination, Tracefs};
 /// The largest default buffer of a CPU; machines with little memory have smaller ones.
 const LARGEST: u64 = 64 << 20;
 const LEAST: u64 = 1 << 20;
-/// By default all buffers together have at most memory divided by this number.
+/// By default, all buffers together take at most this fraction (1/`PART`) of memory, unless each takes only `LEAST`.
 const PART: u64 = 32;
 
 /// The tracepoints and tasks of a recording.
 pub(super) struct Scope {
     events: &'static [Wanted],
-    /// Only the events of this process's tasks, and of those that they will make.
+    /// Whether only events of this process's tasks, and of tasks that they will create, are recorded.
     own_tasks: bool,
 }
 
@@ -64,7 +64,7 @@ impl Session {
         Self::start_with(tracefs, destination.folder(), buffer, Path::new("/proc"), &Scope::ALL)
     }
 
-    /// Starts recording some events of this process's own tasks, and of those that they will make.
+    /// Starts recording some events of this process's own tasks, and of tasks that they will create.
     ///
     /// # Errors
     /// As [`Session::start`].

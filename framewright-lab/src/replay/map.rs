@@ -3,7 +3,7 @@
 //! The tables contain counts without positions. Free pairs of buddies and free single pageblocks
 //! are distributed evenly over the zone, and do not merge. Free blocks are distributed evenly over
 //! the pageblocks of their type. Pageblocks that the recording names are the first of their type;
-//! frames that the recording shows in use are not free.
+//! frames that the recording shows in use are not free if all free blocks fit elsewhere.
 
 use framewright::{FrameRange, MigrateType, Pfn};
 
@@ -18,7 +18,7 @@ pub(super) struct PageblockMap {
     /// Its number: its first frame, divided by the size of a pageblock.
     pub(super) number: u64,
     pub(super) of: MigrateType,
-    /// The free frames; `None`: all are free.
+    /// The layout, if some frames are not free; `None`: all are free.
     pub(super) used: Option<Used>,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn map_zone(
 fn spread(plan: &TypePlan, named: &[u64], census: &Census) -> Vec<Used> {
     let taken = |number: u64| census.pageblocks.get(&number).map(|recorded| recorded.taken);
     let mut blocks = Vec::new();
-    // If the free blocks do not fit between all frames in use, these frames are ignored.
+    // If the free blocks do not fit between the recorded frames in use, they are placed again without the recording.
     for taken in [&taken as &dyn Fn(u64) -> Option<Map>, &|_| None] {
         let mut named = named.iter().copied();
         let empty = |_| Used { layout: Layout::default(), recorded: named.next() };
@@ -200,7 +200,8 @@ fn numbers(plan: &ZonePlan) -> Vec<u64> {
     numbers
 }
 
-/// The units of `count` pairs of buddies: free ones distributed over all, halves over the rest.
+/// The states of `count` pairs of buddies. Free pairs are distributed evenly over all pairs, and half-free pairs
+/// over the rest.
 fn units(plan: &ZonePlan, count: u64) -> impl Iterator<Item = Unit> {
     let sum = |of: fn(&TypePlan) -> u64| plan.types.iter().map(of).sum::<u64>().min(count);
     let free = sum(|of| of.pairs);

@@ -19,7 +19,7 @@ use super::{Report, document::Document};
 /// The kind of file that a path leads to.
 #[derive(Debug)]
 pub(super) enum Destination {
-    /// A regular file, or none yet: the path of the file, which is no link.
+    /// The path of a regular file, which may not exist yet. The path is no symbolic link.
     File(PathBuf),
     /// An output of this process.
     Output(File),
@@ -52,7 +52,7 @@ impl Destination {
     }
 }
 
-/// The name of the file that opening `path` would create, through links without a target.
+/// The path of the file that `open` of `path` would create. Follows symbolic links whose targets do not exist.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     // No system follows more links.
     const MOST_LINKS: usize = 40;
@@ -91,8 +91,8 @@ fn same(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// The output of this process, if `found` is the same file. The copy shares the position of the
-/// output; a second opening of the file would overwrite its text.
+/// The output of this process, if `found` is the same file. The duplicated descriptor shares
+/// the file offset of the output; a second `open` of the file would overwrite the text from offset 0.
 #[cfg(unix)]
 fn output_that_is(found: &Metadata) -> Option<File> {
     use std::os::fd::AsFd;
@@ -228,7 +228,7 @@ pub(super) fn until_reader_leaves(written: io::Result<()>) -> io::Result<()> {
 }
 
 pub(super) fn temporary_beside(target: &Path) -> io::Result<NamedTempFile> {
-    // Unlike most temporary files, other users may read reports, as far as the umask permits.
+    // The file becomes the report, so other users may read it as far as the umask permits.
     let mut builder = tempfile::Builder::new();
     builder.prefix(".framewright-").suffix(".tmp");
     // Errors of `tempfile` contain the temporary name, which the user does not know. This returns

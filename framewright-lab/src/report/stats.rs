@@ -16,7 +16,8 @@ pub(crate) fn mean_interval(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean, quantile * deviation / count.sqrt()))
 }
 
-/// With more values in both sets together, the normal approximation replaces the exact distribution.
+/// The largest number of values in both sets together for which the exact distribution is computed. For more values,
+/// the normal approximation is used.
 const EXACT: usize = 40;
 
 /// The two-sided p-value of the U test of Mann and Whitney: the probability of rank sums that differ at least as much,

@@ -27,8 +27,8 @@ pub fn read_everything(bytes: &[u8]) -> u64 {
     events
 }
 
-/// Writes and reads a snapshot twice. The first time loses text besides the tables, the second must
-/// lose nothing.
+/// Writes a snapshot, reads the text, and writes it again. The first text contains the tables only, so both
+/// texts must be equal.
 fn is_stable_when_written_again(snapshot: &Snapshot) {
     let text = written(snapshot);
     for gap in snapshot.gaps() {

@@ -18,7 +18,7 @@ const LISTS: ListSizes = ListSizes { batch: 31, high: 186 };
 const MOST_THREADS: usize = 4;
 /// Bursts of each thread in a round.
 const BURSTS: u32 = 4;
-/// CPUs from which on waits are judged.
+/// The least number of CPUs with which waits are judged.
 const WAITING: usize = 4;
 /// Work around the allocator that threads do not do: faults, page tables, LRU lists.
 const AROUND: [&str; 3] = ["fault.service", "fault.unmap", "fault.lru_add"];
@@ -74,5 +74,9 @@ fn row(threads: u16, (name, unit, tolerance): &(&str, Unit, Tolerance), runs: [&
         .map(|run| run.metrics.get(*name).cloned().map(|metric| Metric { better: None, ..metric }));
     let row = Row { measured, modelled, ..Row::new(WORK, what, *unit, *tolerance, [&[], &[]]) };
     let few = usize::from(threads) < WAITING && *tolerance == Tolerance::Time;
-    row.unless(few.then(|| format!("waiting needs {WAITING} CPUs, and there are {threads}")))
+    row.unless(
+        few.then(|| {
+            format!("waits are judged with {WAITING} or more CPUs, and there are {threads}")
+        }),
+    )
 }

@@ -30,7 +30,7 @@ pub use row::{Row, Tolerance, Validated};
 /// Called with the number of finished steps and of all steps.
 pub type Tell<'t> = dyn FnMut(u64, u64) + 't;
 
-/// The most tasks and threads of a row.
+/// The maximum number of tasks or threads of a row.
 const MOST_TASKS: usize = 64;
 
 /// A machine to validate, and the amount of work.
@@ -46,7 +46,7 @@ pub struct Validation {
 
 /// The CPUs that every group of rows uses.
 struct Here {
-    /// The CPUs that this process may use and the simulated machine has.
+    /// CPUs that this process may use: as many as the simulated machine has, at most [`MOST_TASKS`].
     cpus: Vec<usize>,
 }
 
@@ -67,8 +67,8 @@ impl Validation {
     ///
     /// # Errors
     ///
-    /// The simulated machine cannot run the work, or the library failed. What the real machine
-    /// lacks is no error: its rows say so.
+    /// The simulated machine cannot run the work, or the library failed. A lack of the real
+    /// machine is no error: the rows concerned give the reason.
     pub fn run(&self, tell: &mut Tell<'_>) -> Result<Validated, Error> {
         let here = Here::detect(&self.spec);
         let groups: [Group; 4] = [faults::rows, host_lists::rows, shootdown::rows, zone_lock::rows];

@@ -1,8 +1,8 @@
 //! Waits for the zone lock of the real kernel: processes fault and unmap while the kernel's per-CPU
-//! lists are as small as it makes them, so that it often takes the lock.
+//! lists have the smallest permitted size, so that the kernel often takes the lock.
 //!
-//! Events under the lock would make holds longer. A first recording has all events, and tells which
-//! lock is that of the zone; the measured ones have only the events of waits.
+//! A first recording has all events, and identifies the lock of the zone. The measured recordings have
+//! only the events of waits, because events under the lock make holds longer.
 
 use std::{fs, ops::ControlFlow, path::Path};
 
@@ -31,7 +31,7 @@ const TABLES: &str = "/proc/zoneinfo";
 const BUFFER: u64 = 16 << 20;
 /// Pages of the first recording: its events fit in the buffer.
 const LEARN: usize = 4096;
-/// CPUs from which on waits are judged.
+/// The least number of CPUs with which waits are judged.
 const WAITING: usize = 4;
 const SEEDS: u64 = 3;
 
@@ -58,8 +58,8 @@ pub(super) fn rows(validation: &Validation, here: &Here) -> Result<Vec<Row>, Err
     };
     let (waits, nanos) = model(validation, here.cpus.len() as u16, measured.lists)?;
     let cpus = here.cpus.len();
-    let few =
-        (cpus < WAITING).then(|| format!("waiting needs {WAITING} CPUs, and there are {cpus}"));
+    let few = (cpus < WAITING)
+        .then(|| format!("waits are judged with {WAITING} or more CPUs, and there are {cpus}"));
     let row = |what, unit, figures| {
         Row::new(WORK, what, unit, Tolerance::Time, figures).unless(few.clone())
     };
@@ -134,7 +134,7 @@ fn recorded(
     Ok((waits, faults))
 }
 
-/// Waits per 1000 faults, and nanoseconds of waits per fault, of the classic design with these lists.
+/// Waits per 1000 faults, and nanoseconds of waits per fault, of list-buddy with lists of these sizes.
 fn model(
     validation: &Validation,
     cpus: u16,

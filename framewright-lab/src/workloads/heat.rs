@@ -7,8 +7,9 @@
 //! time. It is *hot* for a core if it is in that core's cache, and *warm* for a socket if it is hot
 //! or in the socket's cache. A touch of a hot frame is not a fill of the socket.
 //!
-//! The model overestimates hits a little: in a least-recently-used cache, a hit also makes all
-//! other frames older; here only a fill does. An exact model needs a list per cache, which threads
+//! The model overestimates hits a little: in a least-recently-used cache, a hit also ages the
+//! frames touched since the last touch of the hit frame; here only a fill does.
+//! An exact model needs a list per cache, which threads
 //! cannot share cheaply. The model also ignores copies that remain in the caches of CPUs that
 //! touched the frame earlier, associativity, and data of programs outside the workload's frames.
 //! Its figures are only for comparing allocators.
@@ -17,7 +18,7 @@
 //! read and written without ordering: a frame has one owner at a time, and counts may be slightly
 //! stale.
 
-use framewright_sim::host_memory::{in_large_pages, prefetch};
+use framewright_sim::host_memory::{in_huge_pages, prefetch};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The caches of a machine.
@@ -92,7 +93,7 @@ impl Heat {
         }
         // Unused words take no memory.
         let words: Vec<AtomicU64> = bytemuck::allocation::zeroed_vec(frames as usize);
-        in_large_pages(&words);
+        in_huge_pages(&words);
         Self {
             cores,
             socket_of_core,
@@ -128,7 +129,7 @@ pub(crate) struct CpuHeat<'h> {
 }
 
 impl CpuHeat<'_> {
-    /// The numbers of frames in caches of this CPU, among the `count` frames from `first`.
+    /// Counts the frames that are in caches of this CPU, among the `count` frames from `first`.
     pub(crate) fn of(&self, first: u64, count: u64) -> Hotness {
         let (mut hotness, now) = (Hotness::default(), self.now());
         for word in self.heat.words(first, count) {
@@ -137,8 +138,8 @@ impl CpuHeat<'_> {
         hotness
     }
 
-    /// Touches `count` frames from `first` on this CPU. Returns the numbers of those that were in
-    /// its caches at their touch. A touch may evict frames that are touched after it.
+    /// Touches `count` frames from `first` on this CPU. Counts the frames that were in
+    /// its caches when they were touched. A touch may evict frames that are touched after it.
     #[inline]
     pub(crate) fn touch(&self, first: u64, count: u64) -> Hotness {
         let mut hotness = Hotness::default();

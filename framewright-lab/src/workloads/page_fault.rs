@@ -14,7 +14,7 @@
 //! A phase has only allocations or only frees. The lists of a CPU therefore run empty in each phase
 //! *up* and overflow in each phase *down*, at any average rate. Memory is never short.
 
-use framewright_sim::host_memory::{in_large_pages, prefetch};
+use framewright_sim::host_memory::{in_huge_pages, prefetch};
 use framewright_workloads::page_fault::BURST;
 
 use super::{
@@ -106,7 +106,7 @@ impl<'w, A: Allocator> Bursts<'w, A> {
         let frames = u64::from(work.frames.max(1));
         let phase = random.u64(..2 * frames);
         let mut pages = Vec::with_capacity(work.frames as usize);
-        in_large_pages(pages.spare_capacity_mut());
+        in_huge_pages(pages.spare_capacity_mut());
         Self {
             work,
             pages,

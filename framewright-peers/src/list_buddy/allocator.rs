@@ -13,7 +13,7 @@ use super::{
 use crate::Metadata;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A free that was refused because the descriptor contradicts it.
+/// A free that was refused, because no block of this order is allocated at this frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadFree {
     /// The frame that was to be freed.
@@ -43,7 +43,7 @@ pub struct ListBuddy<M: Machine = Threads> {
 }
 
 impl ListBuddy {
-    /// On real threads.
+    /// An allocator for real threads, with a zone of `frames` frames.
     ///
     /// # Panics
     ///
@@ -68,8 +68,8 @@ impl<M: Machine> ListBuddy<M> {
         Self::build(machine, [frames; 2], cpus, tuning, Zone::new)
     }
 
-    /// A zone that spans `frames` frames and manages `managed` of them, in the state that `zone`
-    /// makes. Panics if frame numbers do not fit in 31 bits.
+    /// An allocator whose zone spans `frames` frames and manages `managed` of them. `zone` creates the
+    /// zone. Panics if frame numbers do not fit in 31 bits.
     pub(super) fn build(
         machine: M,
         [frames, managed]: [u64; 2],
@@ -77,7 +77,7 @@ impl<M: Machine> ListBuddy<M> {
         tuning: &Tuning,
         zone: impl FnOnce(&Pages<M>) -> Zone,
     ) -> Self {
-        assert!(frames < 1 << 31, "frame numbers of the list design have 31 bits");
+        assert!(frames < 1 << 31, "frame numbers of list-buddy have 31 bits");
         let pages = Pages::new(machine, frames as u32, cpus);
         let sizing = Sizing::new(managed as u32, cpus, tuning);
         let lists = |cpu| pages.machine().new_lock(LockName::Cpu(cpu), Pcp::new(sizing, tuning));
@@ -211,7 +211,7 @@ impl<M: Machine> ListBuddy<M> {
         }
     }
 
-    /// Bytes of all CPUs' lists: their words and their heads.
+    /// Bytes of all CPUs' lists: the state of each CPU with its lock, and the list heads.
     pub(super) fn list_bytes(&self) -> usize {
         self.cpus.len() * (size_of::<M::Lock<Pcp>>() + CPU_LISTS * 64)
     }
@@ -266,7 +266,7 @@ impl<M: Machine> ListBuddy<M> {
         }
     }
 
-    /// Gives about `frames` frames of a CPU's lists back. Returns their number.
+    /// Frees about `frames` frames of a CPU's lists to the zone. Returns the number of frames.
     #[cold]
     fn release(
         &self,

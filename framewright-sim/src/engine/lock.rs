@@ -23,7 +23,7 @@ impl LockId {
     }
 }
 
-/// The kind of data that a lock protects. Statistics are per class.
+/// The kind of data that a lock protects. Statistics are kept per lock, and summed per class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockClass {
     /// The free frames of a zone.

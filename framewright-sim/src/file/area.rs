@@ -1,4 +1,4 @@
-//! An area: a range of an address space that maps pages of a file.
+//! An area: a range of an address space that maps pages of a file (in Linux: a VMA).
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::{
     process::AddressSpace,
 };
 
-/// The number of pages under one page table, which one lock protects.
+/// The number of pages that one page table maps. One lock protects a page table.
 pub(super) const TABLE: u32 = 512;
 
 /// The number of an area of a cache.
@@ -23,7 +23,7 @@ pub(super) struct Area {
     /// of [`TABLE`].
     pub(super) pages: Range<u32>,
     pub(super) writable: bool,
-    /// One lock per page table, as on large machines; created when it is first taken.
+    /// One lock per page table, as with Linux's split page table locks. It is created when it is first taken.
     locks: Vec<ProgramLock>,
 }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     engine::{Cpu, Model, ProgramLock},
-    host_memory::in_large_pages,
+    host_memory::in_huge_pages,
     process::{AddressSpace, Mmu, Pte},
 };
 use framewright::tlb::DeferredFlush;
@@ -102,7 +102,7 @@ impl File {
 /// A sparsely used table.
 fn table<T: Default>(entries: u32) -> Vec<T> {
     let mut table = Vec::with_capacity(entries as usize);
-    in_large_pages(table.spare_capacity_mut());
+    in_huge_pages(table.spare_capacity_mut());
     table.resize_with(entries as usize, T::default);
     table
 }

@@ -1,6 +1,6 @@
 //! The buffer for the metadata of a memory.
 
-use crate::host_memory::in_large_pages;
+use crate::host_memory::in_huge_pages;
 use framewright::Layout;
 use std::mem::MaybeUninit;
 
@@ -23,7 +23,7 @@ impl MetadataBuffer {
     pub fn new(layout: &Layout) -> Self {
         let (bytes, align) = (layout.bytes(), layout.align());
         let buffer = Box::new_uninit_slice(bytes + align);
-        in_large_pages(&buffer);
+        in_huge_pages(&buffer);
         let start = buffer.as_ptr().align_offset(align);
         Self { buffer, start, bytes }
     }

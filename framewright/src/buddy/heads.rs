@@ -51,7 +51,7 @@ impl Heads {
         map.iter().enumerate().any(|(i, frames)| self.word(i) & frames != 0)
     }
 
-    /// Whether the pageblock is one block.
+    /// Whether the pageblock is one block, but not folded.
     #[inline(never)]
     pub(super) fn is_one_block(&self) -> bool {
         (0..WORDS).all(|i| self.word(i) == u64::from(i == 0))

@@ -32,8 +32,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         Ok(())
     }
 
-    /// Frees all blocks on the lists of all CPUs, and in the depots between them, to the buddy maps
-    /// of the zones. One remote barrier serves 64 lists. Empty lists are skipped.
+    /// Frees all blocks on the lists of all CPUs, and in the depots of the zones, to the buddy maps of
+    /// the zones. One remote barrier serves 64 lists. Empty lists are skipped.
     pub(crate) fn drain_all(&self) {
         self.drain_where(&|_, pages| pages.held() > 0);
         (0..self.zones.len()).map(ZoneId::new).for_each(|zone| self.empty_depot(zone));

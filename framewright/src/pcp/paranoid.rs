@@ -1,6 +1,6 @@
-//! The places where [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) and
-//! [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) update states and poison: whenever a
-//! block is handed to a user or freed.
+//! Updates of states and poison at the levels [`Hardening::Tracked`](crate::tuning::Hardening::Tracked)
+//! and [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid). They happen whenever a block is
+//! handed to a user or freed.
 //!
 //! Code that takes frames from the zone or a list for a user calls [`ZoneOnCpu::handed_out`]; code
 //! that frees a user's block calls [`ZoneOnCpu::retire`] first. Both do nothing at the other
@@ -119,8 +119,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Ok(())
     }
 
-    /// Makes each frame of the allocated block at `frame`, which is at most a pageblock, a block of
-    /// its own.
+    /// Splits the allocated block at `frame` into blocks of order 0. The block is at most a
+    /// pageblock.
     ///
     /// # Errors
     ///
@@ -164,7 +164,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Reports frames with the mark of poison and other contents. The frames are about to be
+    /// Reports frames that are marked as poisoned, but contain something else. The frames are about to be
     /// allocated as blocks of `order`.
     #[allow(unsafe_code)]
     fn look_for_damage(&self, states: States<'_>, frames: Range<u32>, order: Order) {

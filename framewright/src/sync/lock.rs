@@ -213,7 +213,7 @@ mod loom_tests {
     #[test]
     fn loom_a_ticket_lock_excludes_and_orders() {
         let mut builder = Builder::new();
-        // With a bound of 3, the exploration takes more than minutes, because a waiter may read the
+        // With a bound of 3, the exploration does not end within minutes, because a waiter may read the
         // old ticket again and again.
         builder.preemption_bound = Some(2);
         builder.check(|| {

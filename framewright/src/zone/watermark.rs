@@ -7,14 +7,14 @@
 //! **Flags** let a request go below its watermark ([`AllocFlags`]). `MIN_RESERVE` halves the
 //! watermark, and `NON_BLOCK` in addition subtracts a quarter of the half. `OOM` halves the result.
 //! `NO_WATERMARKS` ignores the watermark. **The boost** raises all watermarks
-//! of a zone for a while, after a request was served from a pageblock of another type. Background
+//! of a zone for a while, after a fallback found only a block smaller than a pageblock. Background
 //! reclaim then frees more than usual, so that the next such request finds a pageblock of its own
 //! type. The boost is written under the zone lock and read without it; background reclaim lowers
 //! it. Without background reclaim
 //! ([`Relief::reclaims_in_background`](crate::platform::Relief::reclaims_in_background), asked each
 //! time) there is no boost. **The huge-page reserve** ([`huge_reserve`](super::huge_reserve))
-//! raises the watermarks as well, except for requests for huge pages and requests with one of these
-//! flags.
+//! raises the watermarks as well. Requests for huge pages and requests with any of the flags above
+//! do not count it.
 
 use super::{AllocFlags, ZoneAccess};
 use crate::{
@@ -57,8 +57,8 @@ pub(crate) struct Marks {
     raised: AtomicU64,
     /// Maximum of the boost; 0: no boost.
     boost_limit: AtomicU64,
-    /// The lowmem reserve: frames reserved against requests for a higher zone, by the highest kind
-    /// of such a request.
+    /// The lowmem reserve: frames that a request must leave free in addition to its watermark. The
+    /// index is the highest kind of zone that the request can use.
     protection: [AtomicU64; ZoneKind::COUNT],
 }
 
@@ -151,7 +151,7 @@ impl Marks {
         self.raised.store(self.boost() + self.huge_reserve(), Ordering::Relaxed);
     }
 
-    /// Frames reserved against requests, by the highest kind of zone that they can use.
+    /// The lowmem reserve, by the highest kind of zone that a request can use.
     pub(crate) fn protection(&self) -> [u64; ZoneKind::COUNT] {
         core::array::from_fn(|kind| self.protection[kind].load(Ordering::Relaxed))
     }
@@ -218,12 +218,13 @@ impl Marks {
     }
 }
 
-/// The rules for the watermarks of all zones of a memory, from the number of frames that each
+/// The rules that compute the watermarks of a zone from the number of frames that the zone
 /// manages.
 ///
 /// The min watermarks of the zones that the kernel itself can use (lowmem) add up to `min_free`, in
 /// proportion to the sizes of these zones. Other zones have a min watermark of 32 to 128 frames, as
-/// in Linux. A lower zone reserves frames against requests that could use a higher zone, in
+/// in Linux, but at most a quarter of the zone; 0 if `min_free` is 0.
+/// A lower zone reserves frames against requests that could use a higher zone, in
 /// proportion to the size of the higher zones. So frames of the lower zone remain for requests that
 /// can use no other.
 #[derive(Clone, Copy, Debug)]
@@ -292,8 +293,8 @@ impl MarkRules {
     }
 }
 
-/// The default of `min_free` for `managed` frames of lowmem, in frames, by Linux's formula: the
-/// square root of 16 times the size in KiB, at least 128 KiB and at most 256 MiB. Also at most a
+/// The default of `min_free` for `managed` frames of lowmem, in frames. Linux's formula gives KiB: the
+/// square root of 16 times the size in KiB, at least 128 (KiB) and at most 262,144 (256 MiB). Also at most a
 /// quarter of the memory, which matters only below 512 KiB.
 pub(crate) fn default_min_free(managed: u64) -> u64 {
     // In frames of 4 KiB, the formula is the square root of 4 times the size, at least 32 and at most 2^16.
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn lower_zones_keep_a_share_of_the_higher_ones() {
+    fn lower_zones_reserve_frames_in_proportion_to_higher_zones() {
         let ratios = [256, 256, 32, 0];
         let rules = MarkRules {
             min_free: 1000,

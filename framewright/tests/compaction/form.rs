@@ -219,7 +219,7 @@ fn no_frame_is_lost_under_random_faults() {
     }
 }
 
-/// Allocates and frees at random, until about four fifths of memory are in use.
+/// Allocates random blocks until about four fifths of memory are in use. Then frees a third of the pages at random.
 fn mix(owner: &FakeMover<'_, '_>) {
     while owner.memory.free() > 3500 {
         let unmovable = owner.below(12) == 0;
@@ -282,8 +282,8 @@ fn met_scanners_are_reset_and_a_type_mismatch_sets_no_skip_hint() {
     }
 }
 
-/// Number of frames that an unsuccessful search scans while locks are contended, in an allocator with
-/// these side tables.
+/// Number of frames that an unsuccessful search scans with this contention of locks, in an allocator
+/// with these side tables.
 fn scanned_in(contention: Contention, side_tables: SideTables, priority: CompactPriority) -> u64 {
     let mut scanned = 0;
     let settings = [("compact.method", "scan"), ("compact.shortcuts", "off")];
@@ -307,13 +307,13 @@ fn scanned_in(contention: Contention, side_tables: SideTables, priority: Compact
 #[test]
 fn async_scanning_stops_under_lock_contention() {
     let scanned = |contention, priority| scanned_in(contention, SideTables::default(), priority);
-    let alone = scanned(Contention::All, CompactPriority::Async);
-    assert!((1..=512).contains(&alone), "{alone}");
+    let contended = scanned(Contention::All, CompactPriority::Async);
+    assert!((1..=512).contains(&contended), "{contended}");
     for (contention, priority) in
         [(Contention::None, CompactPriority::Async), (Contention::All, CompactPriority::SyncLight)]
     {
         let more = scanned(contention, priority);
-        assert!(more > 4 * alone, "{priority:?}: {more}, and {alone} with contention");
+        assert!(more > 4 * contended, "{priority:?}: {more}, and {contended} with contention");
     }
 }
 
@@ -322,10 +322,10 @@ fn async_scanning_stops_under_lock_contention() {
 fn async_scanning_stops_under_lru_lock_contention() {
     let side_tables = SideTables::default().with_lru();
     let scanned = |contention, priority| scanned_in(contention, side_tables, priority);
-    let alone = scanned(Contention::LruLists, CompactPriority::Async);
-    assert!((1..=512).contains(&alone), "{alone}");
-    assert!(scanned(Contention::None, CompactPriority::Async) > 4 * alone);
-    assert!(scanned(Contention::LruLists, CompactPriority::SyncLight) > 4 * alone);
+    let contended = scanned(Contention::LruLists, CompactPriority::Async);
+    assert!((1..=512).contains(&contended), "{contended}");
+    assert!(scanned(Contention::None, CompactPriority::Async) > 4 * contended);
+    assert!(scanned(Contention::LruLists, CompactPriority::SyncLight) > 4 * contended);
 }
 
 /// A failure of background compaction does not defer requests.

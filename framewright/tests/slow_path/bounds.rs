@@ -139,7 +139,7 @@ fn without_progress_of_reclaim_compaction_is_not_asked_again() {
 }
 
 #[test]
-fn compaction_whose_success_does_not_serve_is_repeated_sixteen_times() {
+fn compaction_that_succeeds_in_vain_is_repeated_sixteen_times() {
     let memory = || fragmented(Answers { compact: |_, _, _| Compacted::Success, ..PROGRESS });
     assert_eq!(compactions(memory(), movable(2)), [0, 17, 17]);
     let costly = movable(4).retry_may_fail();

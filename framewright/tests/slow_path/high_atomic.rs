@@ -153,7 +153,7 @@ fn the_reserve_is_given_up_before_a_verdict() {
 }
 
 #[test]
-fn progress_that_others_take_costs_the_reserve_all_but_its_last_pageblock() {
+fn reclaim_in_vain_releases_the_reserve_except_its_last_pageblock() {
     let memory = used_up(Answers { reclaim: |_, _| 1, ..NO_HELP });
     let (result, calls) = ask(memory, page().no_retry());
     assert!(result.is_ok());

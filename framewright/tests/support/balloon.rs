@@ -57,7 +57,7 @@ impl World<'_, '_> {
 
     fn check_report(&mut self, range: FrameRange, order: Order) {
         assert!(range.start().is_aligned(order) && range.frames() == order.frames());
-        assert!(self.oracle.all(range.start(), order, Frame::Spare), "{range:?} is not free");
+        assert!(self.oracle.all(range.start(), order, Frame::Free), "{range:?} is not free");
         for pageblock in pageblocks(range.start(), order) {
             assert!(!self.oracle.is_isolated(pageblock));
             self.reported.insert(pageblock);
@@ -70,7 +70,7 @@ impl World<'_, '_> {
         for first in firsts.filter(|first| first.is_aligned(order)) {
             let mut blocks = pageblocks(first, order);
             let may_serve = |pageblock: Pfn| !self.oracle.is_isolated(pageblock);
-            if self.oracle.all(first, order, Frame::Spare) && blocks.clone().all(may_serve) {
+            if self.oracle.all(first, order, Frame::Free) && blocks.clone().all(may_serve) {
                 assert!(blocks.all(|block| self.reported.contains(&block)), "{first} is missing");
             }
         }

@@ -108,7 +108,7 @@ impl<'m> World<'_, 'm> {
         let mut run = 0;
         zone.span().any(|pfn| {
             let inside = wanted.within.is_none_or(|within| within.contains(Pfn::new(pfn)));
-            let free = zone.at(pfn) == Frame::Spare && !zone.is_isolated(pfn) && inside;
+            let free = zone.at(pfn) == Frame::Free && !zone.is_isolated(pfn) && inside;
             run = match run {
                 0 if !Pfn::new(pfn).is_aligned(wanted.align) => 0,
                 run if free => run + 1,

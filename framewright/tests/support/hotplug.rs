@@ -35,7 +35,7 @@ impl World<'_, '_> {
         let expected = expected.unwrap_or_else(|| self.is_absent(range));
         assert_eq!(self.memory.add_memory(range), expected.map(drop), "{range:?}");
         if let Ok(zone) = expected {
-            self.oracle.zones[zone].fill(range, Frame::Spare);
+            self.oracle.zones[zone].fill(range, Frame::Free);
             self.memory_changed(range);
         }
     }

@@ -4,7 +4,7 @@ use framewright::{FrameRange, MemoryRange, NodeId, Order, Pfn, ZoneKind};
 
 use super::zone::{Frame, ZoneTruth};
 
-/// The zones by node and kind, in an allocator's order.
+/// The zones, sorted by node and kind, as the library numbers them.
 pub struct Oracle {
     pub zones: Vec<ZoneTruth>,
 }
@@ -44,7 +44,7 @@ impl Oracle {
     /// Whether a block can be allocated: all frames are free, and none is isolated.
     pub fn is_allocatable(&self, pfn: Pfn, order: Order) -> bool {
         let mut pageblocks = (0..order.frames()).step_by(512);
-        self.all(pfn, order, Frame::Spare) && !pageblocks.any(|i| self.is_isolated(pfn.offset(i)))
+        self.all(pfn, order, Frame::Free) && !pageblocks.any(|i| self.is_isolated(pfn.offset(i)))
     }
 
     /// Records that a block was allocated, and returns its zone.
@@ -53,7 +53,7 @@ impl Oracle {
         let zone = self.zone_of(pfn).unwrap_or_else(|| panic!("{pfn} does not exist"));
         for i in 0..order.frames() {
             let frame = self.zones[zone].at(pfn.get() + i);
-            assert_eq!(frame, Frame::Spare, "{order:?} at {pfn}: frame {i} was allocated already");
+            assert_eq!(frame, Frame::Free, "{order:?} at {pfn}: frame {i} is not free");
         }
         self.zones[zone].set(pfn, order, Frame::Used);
         zone
@@ -63,10 +63,7 @@ impl Oracle {
     pub fn take_range(&mut self, range: FrameRange) -> usize {
         let zone = self.zone_of(range.start()).expect("it exists");
         let frames = self.zones[zone].slice(range).expect("it is of one zone");
-        assert!(
-            frames.iter().all(|frame| *frame == Frame::Spare),
-            "{range:?} was allocated already"
-        );
+        assert!(frames.iter().all(|frame| *frame == Frame::Free), "{range:?} is not free");
         self.zones[zone].fill(range, Frame::Used);
         zone
     }
@@ -74,14 +71,14 @@ impl Oracle {
     /// Records that a range was freed.
     pub fn release_range(&mut self, range: FrameRange) {
         let zone = self.zone_of(range.start()).expect("it exists");
-        self.zones[zone].fill(range, Frame::Spare);
+        self.zones[zone].fill(range, Frame::Free);
     }
 
     /// Records that a block was freed.
     pub fn release(&mut self, pfn: Pfn, order: Order) {
         assert!(self.all(pfn, order, Frame::Used), "the test freed what it does not own");
         let zone = self.zone_of(pfn).expect("it is used");
-        self.zones[zone].set(pfn, order, Frame::Spare);
+        self.zones[zone].set(pfn, order, Frame::Free);
     }
 
     /// Whether the frame is in an isolated pageblock.

@@ -12,7 +12,7 @@ pub enum Frame {
     /// Not in the zone, or not present.
     Hole,
     /// Free in the zone, or on the lists of a CPU.
-    Spare,
+    Free,
     /// Part of an allocated block or extent.
     Used,
 }
@@ -46,7 +46,7 @@ impl ZoneTruth {
             named[start as usize..end as usize].fill(true);
             // The world takes all ranges in use at its start.
             if matches!(range.presence, Presence::Present | Presence::InUse) {
-                frames[start as usize..end as usize].fill(Frame::Spare);
+                frames[start as usize..end as usize].fill(Frame::Free);
             }
         }
         let in_pieces = of_zone().any(|range| range.presence == Presence::InPieces);
@@ -92,7 +92,7 @@ impl ZoneTruth {
     }
 
     pub fn managed(&self) -> u64 {
-        self.count(Frame::Spare) + self.count(Frame::Used)
+        self.count(Frame::Free) + self.count(Frame::Used)
     }
 
     // ---- pageblocks -------------------------------------------------------------------------
@@ -129,14 +129,14 @@ impl ZoneTruth {
 
     /// Free frames of isolated pageblocks.
     pub fn isolated_free(&self) -> u64 {
-        self.isolated.iter().map(|pageblock| self.count_in(*pageblock, Frame::Spare)).sum()
+        self.isolated.iter().map(|pageblock| self.count_in(*pageblock, Frame::Free)).sum()
     }
 
     // ---- free blocks, if nothing is on the lists of CPUs --------------------------------------
 
     /// Frames that may be allocated.
     pub fn free(&self) -> u64 {
-        self.count(Frame::Spare) - self.isolated_free()
+        self.count(Frame::Free) - self.isolated_free()
     }
 
     /// The number of maximal free blocks of each order, in isolated pageblocks or in all others.
@@ -146,7 +146,7 @@ impl ZoneTruth {
         let mut whole = BTreeSet::new();
         for pageblock in self.pageblocks().filter(|p| self.is_isolated(*p) == isolated) {
             let frames = self.frames_of(pageblock);
-            if frames.iter().all(|frame| *frame == Frame::Spare) {
+            if frames.iter().all(|frame| *frame == Frame::Free) {
                 whole.insert(pageblock / PAGEBLOCK);
             } else {
                 count_blocks(frames, &mut counts);
@@ -173,10 +173,10 @@ impl ZoneTruth {
 
 /// Counts `frames` as one block if all are free, and otherwise counts each half.
 fn count_blocks(frames: &[Frame], counts: &mut [u64; Order::COUNT]) {
-    let spare = frames.iter().filter(|frame| **frame == Frame::Spare).count();
-    if spare == frames.len() {
+    let free = frames.iter().filter(|frame| **frame == Frame::Free).count();
+    if free == frames.len() {
         counts[frames.len().ilog2() as usize] += 1;
-    } else if spare > 0 {
+    } else if free > 0 {
         let (low, high) = frames.split_at(frames.len() / 2);
         count_blocks(low, counts);
         count_blocks(high, counts);

@@ -1,6 +1,6 @@
-//! `page-fault`: every CPU touches pages in ascending order, and unmaps them: will-it-scale's
-//! page_fault1, each CPU in its own address space (`sharing=private`, processes) or all in one
-//! (`sharing=shared`, threads).
+//! `page-fault`: every CPU touches pages in ascending order, and unmaps them, as will-it-scale's
+//! page_fault1. Each CPU has its own address space (`sharing=private`, processes), or all CPUs share
+//! one (`sharing=shared`, threads).
 //!
 //! Each page gets a unique value, which is verified after all are touched. Touching and unmapping
 //! are timed or counted separately.
@@ -98,8 +98,8 @@ pub(crate) fn run(options: &Options<'_>, report: &mut Report) -> bool {
         let mib = (pages * cpus) >> 8;
         let has = memory().managed() >> 8;
         refuse(format_args!(
-            "{cpus} CPUs with {pages} pages each are {mib} MiB, and the machine has {has}: give it \
-             more memory, or pages=N with fewer"
+            "{cpus} CPUs with {pages} pages each use {mib} MiB, more than nine tenths of the {has} MiB \
+             of the machine: give it more memory, or choose a smaller pages=N"
         ))
     }
 

@@ -10,7 +10,7 @@ pub(crate) struct Found {
     pub(crate) paths: Vec<Vec<String>>,
     /// The declared modules that have their own files.
     pub(crate) children: Vec<String>,
-    /// The defined types.
+    /// The defined types and traits.
     pub(crate) types: Vec<String>,
     /// The methods of inherent impl blocks, each with its type.
     pub(crate) methods: Vec<Method>,

@@ -80,7 +80,10 @@ fn a_simulated_machine_refuses_what_it_does_not_have() {
     let one = Some(SimulatedCpus { spec: Spec::uniform(1).unwrap(), think_ns: 0 });
     let other = Setup { threads: 1, simulated: one, free_by: FreeBy::Other, ..simulated(0) };
     let other = refusal(other);
-    assert_eq!(other, "--free-by: uniform:1 has no other CPU: choose same, or more CPUs");
+    assert_eq!(
+        other,
+        "--free-by: uniform:1 has no other CPU: choose 'same', or a machine with more CPUs"
+    );
     let all = refusal(Setup { columns: setup().columns, ..simulated(0) });
     assert_eq!(
         all,

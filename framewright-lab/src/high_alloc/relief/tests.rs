@@ -35,7 +35,7 @@ fn files_are_examined_twice_as_often_as_pages() {
         let kernel = fixture.kernel;
         kernel.shrink_objects();
         assert_eq!(used(fixture), 2, "files were examined although reclaim has scanned nothing");
-        // The scan of a quarter of the pages examines one of two files.
+        // A scan of a quarter of the pages examines one of two files; a shorter scan examines none.
         let pages = kernel.reclaimable_pages();
         let scanned = scan(pages / 6, fixture, cpu);
         assert!(scanned < kernel.reclaimable_pages() / 4, "{scanned} of {pages} are too many");

@@ -65,7 +65,7 @@ impl Drop for Area {
     }
 }
 
-/// Bytes of anonymous huge pages in the mappings inside `range`, from the text of `/proc/PID/smaps`.
+/// Bytes of anonymous huge pages in all mappings that overlap `range`, from the text of `/proc/PID/smaps`.
 fn huge_bytes(smaps: &str, range: Range<usize>) -> u64 {
     let mut bytes = 0;
     let mut is_inside = false;
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_mappings_in_the_range_are_counted() {
+    fn only_mappings_that_overlap_the_range_are_counted() {
         let smaps = "1000-3000 rw-p 00000000 00:00 0 \nAnonHugePages:  2048 kB\n\
                      3000-5000 rw-p 00000000 00:00 0 [heap]\nRss: 4 kB\nAnonHugePages:  4096 kB\n\
                      5000-6000 rw-p 00000000 00:00 0\nAnonHugePages:  x kB\n";

@@ -31,7 +31,7 @@ pub(in crate::memory) struct Parts<'m, P: Platform> {
 }
 
 /// Carves the arrays from a buffer and fills them: all present memory is free and movable, and all
-/// CPU lists are closed.
+/// CPU lists are empty with a limit of 0.
 pub(in crate::memory) fn carve<'m, P: Platform>(
     layout: &Layout,
     config: &Config<'_>,
@@ -232,7 +232,7 @@ fn carve_lists<'m, P: Platform>(
     Some(lists)
 }
 
-/// The zone and CPU of lists.
+/// The zone and CPU of the lists with this index.
 fn owner_of(layout: &Layout, lists: usize) -> (ZoneId, CpuId) {
     let cpus = layout.cpus.max(1);
     (ZoneId::new(lists / cpus), CpuId::new((lists % cpus) as u16))

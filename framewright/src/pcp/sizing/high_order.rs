@@ -30,8 +30,8 @@ use crate::{
 };
 
 impl Sizing {
-    /// Counts a free to a list of `order`. Returns the frames to return to the zone by the rule of high-order frees; 0:
-    /// none. `spilled`: the ring of the list has spilled. `held`: the frames that the CPU holds.
+    /// Counts a free to a list of `order`. Returns the number of frames that the rule of high-order frees moves to the
+    /// zone; 0: none. `spilled`: the ring of the list has spilled. `held`: the frames that the CPU holds.
     pub(in crate::pcp) fn on_free(
         &mut self,
         traffic: &Traffic,
@@ -50,12 +50,12 @@ impl Sizing {
         if may_drain && is_second && self.missing() == 0 { self.drain_burst(held()) } else { 0 }
     }
 
-    /// The number of frames freed through the lists from which on a free of order 1 to 3 may drain.
+    /// A free of order 1 to 3 may drain once this number of frames has been freed through the lists.
     pub(in crate::pcp) fn may_drain_from(&self) -> u64 {
         self.seen.1 + self.missing()
     }
 
-    /// Frames that must be freed, and none allocated meanwhile, before a free of order 1 to 3 may drain.
+    /// Frames that must still be freed before a free of order 1 to 3 may drain, if no frame is allocated meanwhile.
     fn missing(&self) -> u64 {
         let in_a_row = u64::from(self.burst.saturating_sub(self.free_count));
         match self.rule {
@@ -67,7 +67,7 @@ impl Sizing {
         }
     }
 
-    /// Frames of a CPU that holds `held` to return to the zone, after a burst.
+    /// Ends a burst: lowers `high`, and returns the number of frames to move to the zone. The CPU holds `held` frames.
     fn drain_burst(&mut self, held: u64) -> u64 {
         if self.keep_batch && held < u64::from(self.batch) {
             return 0;

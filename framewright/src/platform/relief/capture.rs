@@ -8,7 +8,8 @@ use crate::types::{Block, MemoryTag, Order, Pfn};
 pub(crate) const MOVES_PER_DRAIN: u64 = 48;
 
 /// The state of a request during compaction: the block that was formed for it, and its budget of
-/// page moves. Compaction only gets a reference to it ([`Captured`]), so that one request never
+/// page moves (migrations; the setting `compact.migrate_budget`).
+/// Compaction only gets a reference to it ([`Captured`]), so that one request never
 /// gets the block of another.
 #[derive(Debug)]
 pub(crate) struct CaptureSlot {
@@ -91,7 +92,7 @@ impl<'c> Captured<'c> {
         self.0.block.get().is_none() && self.0.order == order
     }
 
-    /// The rest of the request's budget, in page moves, over all its attempts.
+    /// The rest of the budget, in page moves. All attempts of the request share it until it is renewed.
     pub(crate) fn left(self) -> u64 {
         self.0.left.get()
     }
@@ -117,7 +118,7 @@ impl<'c> Captured<'c> {
         self.spend(MOVES_PER_DRAIN);
     }
 
-    /// Restores the whole budget.
+    /// Restores the whole budget, and permits another drain of the CPU lists.
     pub(crate) fn renew(self) {
         self.0.left.set(self.0.budget);
         self.0.has_drained.set(false);

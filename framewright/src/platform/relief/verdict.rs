@@ -19,7 +19,7 @@ pub struct OutOfMemory {
     pub must_leave: u64,
     /// The error that the request would return now.
     pub error: AllocError,
-    /// Frames that reclaim has freed for the request. Other requests have taken them.
+    /// Frames that reclaim has freed for the request. They did not suffice, or other requests have taken them.
     pub reclaimed: u64,
     /// Priority and result of the last round of compaction. `None` if the request needed none.
     pub compacted: Option<(CompactPriority, Compacted)>,
@@ -70,7 +70,7 @@ impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}; on node {}: {} frames are free and {} must stay, {} were reclaimed in vain",
+            "{}; in the first zone of node {}, {} frames are free and {} must stay free; {} were reclaimed in vain",
             self.error, self.need.node, self.free, self.must_leave, self.reclaimed
         )?;
         match self.no_kill {
