@@ -80,6 +80,7 @@ fn a_replay_has_its_verdict_charts_zones_and_fallbacks() {
         "<th scope=\"row\">pcp.batch</th><td>auto</td>",
         "<figcaption>order9 allocatable</figcaption>",
         "<figcaption>free blocks by order, vs</figcaption>",
+        "<figcaption>free frames by migratetype, base</figcaption>",
         "<caption>zone locks</caption>",
         "recorded kernel</td><td>order 0, ",
         "claim: the pageblock changes its type",

@@ -183,6 +183,12 @@ pub struct FreeMemory {
     pub by_type: BTreeMap<&'static str, Blocks>,
 }
 
+/// The number of frames in these blocks.
+fn frames(blocks: &Blocks) -> u64 {
+    let blocks = blocks.iter().enumerate();
+    blocks.fold(0, |sum, (order, &blocks)| sum.saturating_add(blocks.saturating_mul(1 << order)))
+}
+
 /// Free memory of one zone, or of all, at the start and the end of the recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FreeReport {
@@ -231,9 +237,13 @@ impl FreeMemory {
     /// Free frames.
     #[must_use]
     pub fn frames(&self) -> u64 {
-        let blocks = self.blocks.iter().enumerate();
-        blocks
-            .fold(0, |sum, (order, &blocks)| sum.saturating_add(blocks.saturating_mul(1 << order)))
+        frames(&self.blocks)
+    }
+
+    /// Free frames of one migratetype; 0 if types are unknown.
+    #[must_use]
+    pub fn frames_of(&self, of: MigrateType) -> u64 {
+        self.by_type.get(of.name()).map_or(0, frames)
     }
 
     /// Blocks of order 9 that can be allocated from the free blocks.

@@ -305,6 +305,9 @@ pub struct Sample {
     pub order9_allocatable: u64,
     /// Free blocks of all zones by order.
     pub free_blocks: Blocks,
+    /// Free frames of all zones by the migratetype of their list, in the order of
+    /// [`MigrateType::REQUESTABLE`]. 0 if the allocator does not count them.
+    pub free_by_type: [u64; MigrateType::REQUESTABLE.len()],
 }
 
 impl Sample {
@@ -320,6 +323,7 @@ impl Sample {
             unusable_order_3: state.free.unusable_index(order_3),
             order9_allocatable: state.free.order9_allocatable(),
             free_blocks: state.free.blocks,
+            free_by_type: MigrateType::REQUESTABLE.map(|of| state.free.frames_of(of)),
         }
     }
 }

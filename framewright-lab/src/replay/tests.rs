@@ -312,6 +312,10 @@ fn the_shipped_recording_balances_and_repeats() {
     assert_eq!(fallbacks(false).count() as u64, report.total.claims + report.total.steals);
     let last = report.samples.last().unwrap();
     assert_eq!(last.free_blocks, report.free.end.blocks);
+    let by_type = last.free_by_type.iter().sum::<u64>();
+    // The high-atomic reserve has a type of its own.
+    assert!(by_type > last.free / 2 && by_type <= last.free, "{last:?}");
+    assert!(last.free_by_type.iter().all(|&frames| frames > 0), "{last:?}");
     assert!(report.samples.len() as u64 > 200 && report.samples.last().unwrap().seconds > 8.0);
     assert!(parts.is_sorted() && parts.last() == Some(&1.0));
     assert_eq!(report, replay(&recording, Some(&snapshot), &tuning), "not deterministic");
