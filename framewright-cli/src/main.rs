@@ -10,9 +10,9 @@
 //! | `progress` | a progress bar on standard error                                          |
 //! | `failure`  | the outcome of a command, and its exit code                               |
 //!
-//! Exit codes: 0 success, 1 a check or the library failed, 2 bad input; `record` returns the exit
-//! code of a command that failed. Standard output has results only; warnings, errors and progress
-//! go to standard error.
+//! Exit codes: 0 success, 1 a check or the library failed, 2 bad input, 130 Ctrl-C; `record` returns
+//! the exit code of a command that failed. Standard output has results only; warnings, errors and
+//! progress go to standard error.
 
 mod args;
 mod cli;

@@ -13,7 +13,7 @@
 //! | `process`  | address spaces, page tables, TLBs, contents of frames                  |
 //! | `file`     | file pages: a store, a page cache, mappings of it, reclaim             |
 //! | `scenario` | small programs for finding concurrency bugs, and bugs to seed          |
-//! | `check`    | invariants, checked at the end of every run and during it              |
+//! | `check`    | checks of invariants, for the end of a run and during it               |
 //! | `toml_file` | errors in TOML files, with their places                               |
 //! | `host_memory` | prefetch hints for the memory of the host                          |
 //! | `lent`     | slots for references that are filled during a call                     |

@@ -16,7 +16,7 @@ use crate::{
 /// The word of a frame of the kernel itself, or of an absent frame. Neither is a page of a program or
 /// of a file.
 pub(crate) const KERNEL: u32 = u32::MAX;
-/// The word of a frame that was never used.
+/// The word of a frame that was never used, or that the kernel itself has freed.
 pub(crate) const NOTHING: u32 = 0;
 
 /// Bits of a page number.

@@ -10,8 +10,8 @@ use toml::Table;
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) name: String,
-    /// The test program, as arguments of `cargo test -p framewright`. A `--cfg NAME` before them is for
-    /// the compiler.
+    /// The test program, as arguments of `cargo test -p framewright --features compare`. A `--cfg NAME`
+    /// before them is for the compiler.
     pub(crate) program: String,
     /// The filter for the tests that must fail with the bug. Empty for all tests of the program.
     pub(crate) filter: String,

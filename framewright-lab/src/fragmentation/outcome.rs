@@ -1,6 +1,7 @@
 //! The result of one run, and the figures computed from it.
 //!
-//! One call in seven is timed, and counted in a histogram with a resolution of 2 %.
+//! On threads one call in seven is timed, on a simulated machine every call. The times are counted in a
+//! histogram with a resolution of 2 %.
 //!
 //! Seven has no factor in common with the periods of the experiments, so every kind of call is
 //! timed.

@@ -1,7 +1,7 @@
 //! Part four of `large-memory`: contiguous runs of any length, found or refused.
 //!
 //! Two half-full zones make the search long. In the *scattered* zone a random half of the frames is
-//! free: there are two million runs of free frames, and none is long enough. In the *alternate*
+//! free: 16 GiB have about a million runs of free frames, and none is long enough. In the *alternate*
 //! zone every other pageblock is free; only the far end of the zone has a long run, which is found
 //! last. The counters of free frames alone cannot refuse a length: at least four times as many
 //! frames are free.

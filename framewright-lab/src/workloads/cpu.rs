@@ -9,8 +9,8 @@ use super::{
     world::{Allocator, Frames, Overwritten, Task, World},
 };
 
-/// Frames that a kernel collects before one TLB flush, after which it frees them: the capacity of a
-/// page of its gather list.
+/// Frames that a kernel frees in one batch after it has unmapped them: the capacity of a page of its
+/// gather list.
 pub(crate) const GATHER: u32 = 506;
 /// Pages that are added to the LRU lists in one batch.
 const LRU_BATCH: u32 = 15;

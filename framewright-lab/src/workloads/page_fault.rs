@@ -8,7 +8,7 @@
 //!   each. Before every 512 of them it allocates a zeroed unmovable frame: the page table that maps
 //!   them.
 //! * *down*: it verifies and frees the frames in the order in which they were mapped, or in random
-//!   order, in batches of 506, the number that Linux gathers for one flush. Then it frees the page
+//!   order, in batches of 506, the capacity of a page of Linux's gather list. Then it frees the page
 //!   tables.
 //!
 //! A phase has only allocations or only frees. The lists of a CPU therefore run empty in each phase

@@ -2,7 +2,7 @@
 //!
 //! | when                         | what                                                          |
 //! |------------------------------|---------------------------------------------------------------|
-//! | at every entry to an exclusive section (a lock or the lists of a CPU) | no other CPU is in that section (the engine ends the run) |
+//! | at every entry to an exclusive section (a lock or the lists of a CPU) | no other CPU is in that section; only in schedules that ignore clocks (the engine ends the run) |
 //! | every N steps                | [`in_between`]: headers agree with maps and lists             |
 //! | every N steps                | [`above_min`]: only entitled requests went below the min watermark |
 //! | at every allocation and free | [`Ledger`]: no frame is allocated twice or freed twice        |

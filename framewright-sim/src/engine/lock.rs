@@ -80,7 +80,7 @@ impl Sub for LockStats {
 
 struct LockState {
     class: LockClass,
-    /// The number of the zone, if it protects one.
+    /// The number of the zone that the lock protects, if any.
     zone: u32,
     holder: Option<u16>,
     since: u64,

@@ -163,7 +163,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// A violation that a CPU reported, a panic of a program, or a deadlock.
+    /// The first [`Failure`] of the run, for example a violation that a CPU reported, or a deadlock.
     ///
     /// # Panics
     ///

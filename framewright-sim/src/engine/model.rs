@@ -5,8 +5,8 @@ use crate::machine::{Costs, Spec};
 /// First-level data caches had 32 KiB for two decades; some are larger.
 const L1_LINES: u32 = 512;
 /// A core's share of the last-level cache, in percent of its second-level cache: Skylake-SP has
-/// 1.375 MiB compared with 1 MiB. The share was ten times larger on older machines, and is similar
-/// on newer ones.
+/// 1.375 MiB compared with 1 MiB. The share was ten times the second-level cache on older machines;
+/// on newer ones it is about as large as that cache.
 const LLC_OF_L2_PERCENT: u32 = 137;
 /// [`Model::slack`] of a machine with costs: about 16 µs, or eight page faults.
 const SLACK: u64 = 40_000;

@@ -169,7 +169,7 @@ impl Cpu<'_> {
         result
     }
 
-    /// Reports a wait, whose end [`Event::Continue`] reports.
+    /// Runs `wait`, and reports its beginning ([`Event::Wait`]) and its end ([`Event::Continue`]).
     pub(super) fn waits(self, why: Waiting, wait: impl FnOnce()) {
         self.report(Event::Wait(why));
         wait();

@@ -16,7 +16,7 @@ pub struct KswapdSteps<'k, 'm, P: Platform> {
     is_running: Cell<bool>,
     due: Cell<u64>,
     done: Cell<Option<StepDone>>,
-    /// The largest order requested since the last compaction, and the highest zone.
+    /// The largest order requested since the last compaction, and the highest zone of the last request.
     requested: Cell<(Order, ZoneKind)>,
 }
 
@@ -47,7 +47,7 @@ impl<'k, 'm, P: Platform> KswapdSteps<'k, 'm, P> {
         self.requested.set((self.requested.get().0.max(order), highest));
     }
 
-    /// Takes the largest order that was requested, and the highest zone.
+    /// Takes the largest order that was requested, and the highest zone of the last request.
     pub fn take_request(&self) -> (Order, ZoneKind) {
         let (_, highest) = self.requested.get();
         (self.requested.replace((Order::ZERO, highest)).0, highest)

@@ -43,7 +43,7 @@
 //! # Limits
 //!
 //! The size of a file is constant. An area maps a file from its first page. Pages are written only
-//! through mappings, never by calls. A page table of an area stays until the area is removed.
+//! through mappings, never by calls. A page table of an area stays until the cache is dissolved.
 
 mod area;
 mod background;

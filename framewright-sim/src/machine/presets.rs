@@ -57,7 +57,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// If there is no such preset. The error names the nearest one.
+    /// If there is no such preset. The error names the nearest one, or all if none is near.
     pub fn preset(name: &str) -> Result<Self, TomlError> {
         if !presets().any(|preset| preset == name) {
             let reason = format!("there is no such machine{}", hint(name, presets()));

@@ -202,7 +202,7 @@ impl Spec {
     ///
     /// # Errors
     ///
-    /// If there is no such parameter. The error names the nearest one.
+    /// If there is no such parameter. The error names the nearest one, or all if none is near.
     pub fn scaled(&self, key: &str, factor: f64) -> Result<Self, TomlError> {
         let Some((_, parameter)) = find(key) else {
             let keys = PARAMETERS.iter().map(|parameter| parameter.key);

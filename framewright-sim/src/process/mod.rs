@@ -33,8 +33,9 @@
 //!
 //! # Limits
 //!
-//! Pages have 4 KiB, memory is anonymous, and only the last level of the page tables exists. A
-//! flush removes all translations of an address space, but costs as much as a selective one.
+//! Pages have 4 KiB, memory is anonymous, and only the last level of the page tables exists. A flush
+//! of some pages by [`AddressSpace::flush`] removes all translations of the address space, but costs
+//! as much as a flush of these pages alone.
 
 mod access;
 mod contents;

@@ -10,7 +10,7 @@ use crate::{
     shootdown,
 };
 
-/// The greatest number of frames per flush: as many as Linux gathers.
+/// The greatest number of frames per flush: the capacity of one page of Linux's gather list (4.16).
 const GATHER: usize = 506;
 
 /// Unmaps pages of a program's own data, and frees their frames after the flush.

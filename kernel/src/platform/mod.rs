@@ -37,7 +37,7 @@ pub(crate) use lock::QueuedLock;
 #[derive(Debug)]
 pub(crate) struct Machine;
 
-/// The number of reported bad frees.
+/// The number of corruption reports: bad frees, and frames that were written to while they were free.
 pub(crate) static CORRUPTIONS: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: the lock excludes (see `lock`), the word is an atomic, and a barrier runs on the targeted

@@ -3,8 +3,9 @@
 //!
 //! # Theory of operation
 //!
-//! CPU 2 compacts, CPU 0 stores to pages, CPU 1 stores to one and causes an event as soon as pages
-//! are claimed. The schedule decides at which [step](Step) of a migration the event happens. Each
+//! CPU 2 compacts. CPUs 0 and 1 each store to a page of their own, and load from the other's. With
+//! an event, CPU 1 first causes it several times, mostly when a page is claimed. The schedule
+//! decides at which [step](Step) of a migration the event happens. Each
 //! event is counted ([`Machine::reach`]), so that the coverage can be checked. In the scenarios with
 //! an event, the owner refuses each page twice just before the remapping, so there are migrations to
 //! undo and to release. At the end no store is lost, no page is claimed, no pageblock is isolated, no
