@@ -83,9 +83,9 @@ enum fw_error {
     FW_ERROR_BAD_ORDER = 5,
     // There is no such migratetype.
     FW_ERROR_BAD_MIGRATETYPE = 6,
-    // There is no such flag.
+    // There is no such flag, or the call does not take it.
     FW_ERROR_BAD_FLAGS = 7,
-    // There is no such node.
+    // There is no such node, or `fw_alloc_frames` got FW_FLAG_THIS_NODE without a node.
     FW_ERROR_BAD_NODE = 8,
     // There is no such kind of zone.
     FW_ERROR_BAD_ZONE = 9,
@@ -355,8 +355,8 @@ enum fw_error fw_alloc(struct fw_memory *memory,
 //
 // The setting `hardening` decides which bad frees are refused. With "checked", the default: a free of frames that are
 // free in the zone or on a list of this CPU, and a free whose order is not that of the allocation. With "tracked":
-// every bad free. With "off": only frees of frames of another memory, and misaligned ones. Refused frees are reported
-// through `corruption`, too.
+// every bad free, unless the block was allocated again meanwhile. With "off": only misaligned frees, and
+// frees of frames of another memory. All other refused frees are also reported through `corruption`.
 //
 // May be called on all CPUs at once, and by interrupt handlers, but not by NMI handlers.
 //
@@ -490,7 +490,7 @@ enum fw_error fw_memory_end(struct fw_memory *memory);
 // are joined.
 //
 // On an error nothing has changed. If `at` is not NULL: for FW_ERROR_PRESENT, `*at` is the first frame that is present
-// already; for any other error it is 0.
+// already; for FW_ERROR_BAD_RANGE it is `pfn`, and for any other error 0.
 //
 // May be called on all CPUs at once, but not by interrupt handlers.
 //
@@ -508,7 +508,7 @@ enum fw_error fw_add_memory(struct fw_memory *memory,
 //
 // On an error nothing has changed. If `at` is not NULL: for FW_ERROR_BUSY, `*at` is the number of frames in use; for
 // FW_ERROR_ABSENT, the start of the first pageblock that is not wholly present; for FW_ERROR_ISOLATED, a frame of an
-// isolated pageblock; for any other error, 0.
+// isolated pageblock; for FW_ERROR_BAD_RANGE, `pfn`; for any other error, 0.
 //
 // May be called on all CPUs at once, but not by interrupt handlers.
 //

@@ -2,8 +2,8 @@
 /*
  * The init, and only program, of a Linux guest that loads the module. It is in an initramfs with /framewright.ko. The
  * kernel's command line has loads=N and options=TEXT: the module is loaded and unloaded N times, the last time with these
- * options, in which a comma stands for a blank. After each load, the kernel's log is written to the console. At the end
- * the machine is stopped by QEMU's isa-debug-exit.
+ * options, in which a comma stands for a blank. After each unloading, the kernel's log is written
+ * to the console. At the end the machine is stopped by QEMU's isa-debug-exit.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -13,7 +13,7 @@ typedef void (*job_fn)(unsigned int member, void *data);
 
 /* The number of CPUs that take part: all that are online. */
 unsigned int team_size(void);
-/* Runs a job on every CPU, and returns the ticks of the time stamp counter that it took, or 0 if a thread is missing. */
+/* Runs a job on every CPU, and returns the ticks of the time stamp counter that it took, or 0 on an error. */
 u64 team_run(job_fn job, void *data);
 /* Waits until every CPU has called this. To be called by jobs. */
 void team_meet(void);

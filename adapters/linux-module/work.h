@@ -7,7 +7,7 @@
 void work_verify(void);
 /* Counts the instructions of each kind of work. */
 void work_count(void);
-/* Counts calls of the kernel's functions under the zone lock, and holds of the library's locks. */
+/* Counts calls of the kernel's functions under the zone lock, and the library's calls that take a lock. */
 void work_calls(void);
 
 #endif

@@ -102,7 +102,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// No ranges and no nodes. A constant, because a function would have a copy of its own on the stack, and the
-    /// stack of a kernel is short.
+    /// stack of a kernel is small.
     pub(crate) const NONE: Self = {
         let (Some(frames), Some(node)) =
             (FrameRange::new(Pfn::new(0), Pfn::new(0)), NodeId::new(0))

@@ -25,9 +25,9 @@ pub enum FwError {
     BadOrder = 5,
     /// There is no such migratetype.
     BadMigratetype = 6,
-    /// There is no such flag.
+    /// There is no such flag, or the call does not take it.
     BadFlags = 7,
-    /// There is no such node.
+    /// There is no such node, or `fw_alloc_frames` got FW_FLAG_THIS_NODE without a node.
     BadNode = 8,
     /// There is no such kind of zone.
     BadZone = 9,
@@ -130,7 +130,7 @@ const ALL: &[(FwError, &CStr)] = &[
     (FwError::NotMapped, c"zeroed frames need the function address of struct fw_platform"),
     (FwError::BadOrder, c"the order is too high: the highest is FW_MAX_ORDER"),
     (FwError::BadMigratetype, c"there is no such migratetype: see enum fw_migratetype"),
-    (FwError::BadFlags, c"there is no such flag: see FW_FLAG_ZEROED and those that follow it"),
+    (FwError::BadFlags, c"there is no such flag, or the call does not take it"),
     (FwError::BadNode, c"there is no such node: nodes are numbered from 0 to 63"),
     (FwError::BadZone, c"there is no such kind of zone: see enum fw_zone"),
     (FwError::BadPresence, c"there is no such presence: see enum fw_presence"),
@@ -157,7 +157,7 @@ const ALL: &[(FwError, &CStr)] = &[
         FwError::BufferMisaligned,
         c"the buffer is not aligned: fw_memory_size computes the alignment",
     ),
-    (FwError::NoSuchCpu, c"the memory was made for fewer CPUs: pin returned a higher number"),
+    (FwError::NoSuchCpu, c"the memory was made for fewer CPUs: the number of the CPU is too high"),
     (FwError::CpuInUse, c"the CPU is in use"),
     (FwError::CpuOffline, c"the CPU is offline"),
     (FwError::BelowWatermark, c"out of memory: the request would go below a watermark"),

@@ -53,12 +53,13 @@ pub(crate) fn set<T>(slot: &OnceLock<T>, value: T) {
 
 impl<const TRACED: bool, const PROBED: bool> FakePlatform<TRACED, PROBED> {
     /// `hook` runs at each call of [`Platform::wait`](framewright::Platform::wait). The hook acts for the other CPUs
-    /// during the wait. A hook that changes nothing is an early wake-up.
+    /// during the wait. A hook that changes nothing makes the wake-up spurious.
     pub fn on_wait(&self, hook: impl Fn(Wait, u32) + Send + Sync + 'static) {
         set(&self.hooks.wait, Box::new(hook));
     }
 
-    /// `hook` runs whenever interrupts were restored, for example right after the release of a lock of the library.
+    /// `hook` runs after each restore of interrupts, for example right after the library has released a
+    /// lock.
     pub fn on_irq_restore(&self, hook: impl Fn() + Send + Sync + 'static) {
         set(&self.hooks.irq_restore, Box::new(hook));
     }

@@ -37,8 +37,9 @@ thread_local! {
 /// A platform whose CPUs are the threads that use it. Often a single thread acts for all CPUs in
 /// turn.
 ///
-/// The contents of a frame are one number. The clock advances only if a test advances it. The platform asserts two
-/// promises of the library: no callback runs under a lock of the library, and no loop waits for ever.
+/// The contents of a frame are one number. The clock advances only if a test advances it. The platform
+/// asserts two promises of the library: no callback runs under a lock of the library (except `wait`,
+/// interrupt functions and `Probe`), and no loop waits for ever.
 ///
 /// With `TRACED` the platform traces ([`on_trace`](FakePlatform::on_trace)); with `PROBED` it has the hooks of a
 /// simulator ([`on_probe`](FakePlatform::on_probe), [`on_force`](FakePlatform::on_force)). Without them, the library runs

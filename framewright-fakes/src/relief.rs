@@ -57,7 +57,7 @@ hooks! {
     on_reclaim: reclaim, (&Need, u64) -> u64;
     /// Runs as [`Relief::reclaimable`].
     on_reclaimable: reclaimable, (ZoneId) -> Option<u64>;
-    /// Runs as [`Relief::pause`]. A hook that returns before the pause is over is an early wake-up.
+    /// Runs as [`Relief::pause`]. A hook that returns before the pause is over makes the wake-up spurious.
     on_pause: pause, (&Pause<'_>);
     /// Runs as [`Relief::resume`].
     on_resume: resume, (NodeId, Throttle);

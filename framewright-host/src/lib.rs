@@ -2,8 +2,8 @@
 //!
 //! [`HostMachine`] implements [`framewright::Platform`], so that the library runs in any Linux
 //! program, such as a database that manages its own frames, a test, or a benchmark. Nothing is
-//! simulated. The threads run in parallel, the lock sleeps in the kernel, a remote barrier is
-//! `membarrier(2)`, and the frames are real memory.
+//! simulated. The threads run in parallel, waiters for a lock sleep in the kernel after a short spin, a
+//! remote barrier is `membarrier(2)`, and the frames are real memory.
 //!
 //! | module       | job                                                              |
 //! |--------------|------------------------------------------------------------------|

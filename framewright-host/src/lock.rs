@@ -29,7 +29,7 @@ const CONTENDED: u32 = 2;
 /// Iterations of the spin loop before a waiter goes to sleep.
 const SPINS: u32 = 60;
 
-/// The lock of a zone on the host machine.
+/// The library's lock on the host machine: of zones, LRU lists and deferred frees.
 pub struct HostLock(AtomicU32);
 
 // SAFETY: the word leaves OPEN only by a compare-exchange from OPEN or by a swap that returned

@@ -138,8 +138,8 @@ impl HostMachine {
     }
 
     /// The contents of a block: words that any thread may load and store. Empty if there is no
-    /// memory behind the frames, or the block is not of this machine. The block cannot be freed
-    /// while the words are borrowed.
+    /// memory behind the frames, or the machine has no frames with these numbers. The block cannot
+    /// be freed while the words are borrowed.
     #[must_use]
     pub fn words<'b>(&'b self, block: &'b Block<'_>) -> &'b [AtomicU64] {
         self.frames.words(block.pfn(), block.order())
@@ -187,7 +187,7 @@ impl HostMachine {
         self.words(block).iter().all(|word| word.load(Relaxed) == 0)
     }
 
-    /// Number and duration of the waits for zone locks so far.
+    /// Number and duration of the waits for the library's locks so far.
     #[must_use]
     pub fn contention(&self) -> Contention {
         self.lock_waits.read()

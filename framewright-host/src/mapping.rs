@@ -1,7 +1,7 @@
 //! Address space: the only module that maps and unmaps memory.
 //!
-//! A [`Mapping`] is a range of address space with one owner, aligned to 2 MiB, readable and writable,
-//! zeroed at first, and unmapped when it is dropped. This module returns a pointer to the memory, and does
+//! A [`Mapping`] is a range of address space with one owner, readable and writable, zeroed at first,
+//! and unmapped when it is dropped. This module returns a pointer to the memory, and does
 //! not access the contents, except to populate them on kernels before 5.14.
 
 #![allow(unsafe_code)]
@@ -15,7 +15,7 @@ use std::{ffi::c_void, fs, ptr::NonNull};
 
 use crate::{Backing, HostError, PageSize};
 
-/// Size of a huge page, and alignment of every mapping.
+/// Size of a huge page, and alignment of the mappings that [`Mapping::new`] creates.
 const HUGE: usize = 2 << 20;
 /// Size of a small page.
 const SMALL: usize = 4096;
@@ -73,7 +73,7 @@ impl Mapping {
     }
 
     /// As [`Mapping::reserved`], but a first load allocates memory as well. In a private mapping a load maps the
-    /// kernel's page of zeros; a later store replaces that page, and the kernel interrupts every processor to flush it.
+    /// zero page; a later store replaces that page, and the kernel interrupts every processor to flush it.
     /// Child processes do not inherit the mapping: it is shared, so their stores would change the memory of this
     /// process.
     pub(crate) fn shared(what: &'static str, bytes: usize) -> Result<Self, HostError> {

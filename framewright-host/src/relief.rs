@@ -1,7 +1,7 @@
 //! The slot for the `Relief` of a memory.
 //!
 //! A `Relief` refers to its memory. The memory's platform must return the `Relief`, but exists before both. So the
-//! machine has a slot, and a call fills it while it runs.
+//! machine has a slot, which `HostMachine::with_relief` fills while its body runs.
 
 #![allow(unsafe_code)]
 

@@ -5,8 +5,8 @@
 //! removes and adds pageblocks, allocates given ranges and contiguous runs, reports free frames,
 //! and drains. After each round, all frames are free again.
 //!
-//! The test runs for some seconds. `FRAMEWRIGHT_STRESS_SECONDS` sets the length of each round,
-//! `FRAMEWRIGHT_STRESS_SEED` the random seed.
+//! The test runs for some seconds. `FRAMEWRIGHT_STRESS_SECONDS` sets the length of each attempt of a
+//! round, `FRAMEWRIGHT_STRESS_SEED` the random seed.
 
 mod stress {
     pub(crate) mod driver;

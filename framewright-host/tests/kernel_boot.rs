@@ -334,7 +334,7 @@ fn information_that_is_cut_off_is_refused() {
         cut[..4].copy_from_slice(&(end as u32).to_le_bytes());
         assert!(read(&cut).is_none(), "{end} bytes");
     }
-    // A tag that is shorter than its header, and an entry that is shorter than an entry.
+    // A tag that is shorter than its header, and a memory map whose entries have 0 bytes.
     let mut short = whole.clone();
     short[12..16].copy_from_slice(&4u32.to_le_bytes());
     assert!(read(&short).is_none());

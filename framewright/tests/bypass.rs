@@ -42,7 +42,7 @@ fn a_type_that_cannot_be_requested_is_refused() {
 }
 
 #[test]
-fn a_missing_node_is_equally_far_from_all_nodes() {
+fn a_request_for_a_missing_node_gets_memory_of_another() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(512)).unwrap().into()];
     let config = Config::new(&map, 1);
     let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());

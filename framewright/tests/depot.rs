@@ -132,7 +132,7 @@ fn only_zones_that_many_cpus_share_have_a_depot_by_default() {
         layout.parts().find(|part| part.name == "depots").unwrap().bytes
     };
     assert_eq!((of(8, Auto::Auto), of(64, Auto::Fixed(0))), (0, 0));
-    // Four bytes per frame, and up to a quarter more.
+    // Four bytes for each frame that the depot can hold, a 128th of all, and up to a quarter more.
     let bytes = 4 * (1 << 20) / 128;
     assert!((bytes..bytes + bytes / 4).contains(&of(9, Auto::Auto)), "{}", of(9, Auto::Auto));
     assert_eq!(of(2, Auto::Fixed(128)), of(9, Auto::Auto));

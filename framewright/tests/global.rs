@@ -291,7 +291,7 @@ fn from_a_map_to_a_page_on_one_cpu() {
     static GLOBAL: Global<OneCpu, 1> = Global::new();
     let frames = ram(2048);
     let small = FrameRange::new(frames.end(), frames.end().offset(1)).unwrap();
-    // The last range has no space for the metadata.
+    // The memory gets only the first range.
     let map = [frames.into(), small.into()];
     // SAFETY: each frame is mapped at its own address, and only this thread uses the allocator.
     let machine = unsafe { OneCpu::new(0, |report| panic!("{report}")) };

@@ -154,8 +154,8 @@ fn a_cpu_does_not_drain_what_it_has_allocated_itself() {
     }
 }
 
-/// Frames of past work leave the lists when they have too many. Bursts of half of what a CPU may hold then need the zone
-/// no more.
+/// When the lists have too many frames, those of past work leave them. Afterwards, bursts of half of what
+/// a CPU may hold do not take the zone lock.
 #[test]
 fn frames_of_past_work_make_way_for_new_work() {
     for cpus in [1, 2, 3, 4] {

@@ -113,7 +113,7 @@ fn errors_in_a_memory_map_are_reported() {
     assert_eq!(Layout::new::<Machine>(&Config::new(&[range(0, 1)], 0)), Err(InitError::NoCpus));
 }
 
-/// Ranges at which arithmetic on frame numbers may overflow.
+/// Frame numbers at which arithmetic may overflow.
 const EXTREMES: [u64; 13] = [
     0,
     1,

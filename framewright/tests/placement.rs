@@ -1,5 +1,5 @@
 //! The placement of blocks: huge pages survive random allocations and frees, and form while pages
-//! are replaced one by one.
+//! are replaced.
 #![cfg(not(any(miri, framewright_loom)))]
 
 mod support;

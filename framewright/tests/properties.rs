@@ -71,8 +71,8 @@ fn steps(orders: u8, most: usize) -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..most)
 }
 
-/// The settings for this many cases of every thousand. `PROPTEST_CASES` is the total, at least
-/// 1000.
+/// The settings for a test that runs this many cases for every thousand of `PROPTEST_CASES`, of which
+/// there are at least 1000.
 fn cases(of_a_thousand: u32) -> ProptestConfig {
     ProptestConfig {
         cases: ProptestConfig::default().cases.max(1000) * of_a_thousand / 1000,

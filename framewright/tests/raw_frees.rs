@@ -95,7 +95,7 @@ fn frames_outside_of_the_memory_and_misaligned_blocks_are_refused() {
             refused(BASE + 0x1ff, of_order, FreeError::Misaligned);
             refused(BASE + 0x83ff, of_order, FreeError::Misaligned);
         }
-        // Blocks that end in the hole, and after the half pageblock.
+        // A block that contains the hole, and blocks that end after the half pageblock.
         refused(BASE, 16, FreeError::NotOurs);
         refused(BASE + 0xc000, 9, FreeError::NotOurs);
         refused(BASE + 0xc000, 10, FreeError::NotOurs);

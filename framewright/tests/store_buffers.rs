@@ -56,7 +56,7 @@ fn fails(mutant: impl Fn() + Sync) {
     println!("{}", explored.expect_err("no execution of the mutant failed"));
 }
 
-/// The owner allocates the frames on its list while the list is drained.
+/// The owner allocates a frame from its list while the list is drained.
 fn drained_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
     move || {
         const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
@@ -78,7 +78,7 @@ fn drained_at_work(kind: OwnerLock, barriers: bool) -> impl Fn() + Sync {
 }
 
 #[test]
-fn an_owner_is_drained_while_it_frees() {
+fn an_owner_is_drained_while_it_allocates() {
     holds(|kind| drained_at_work(kind, true));
 }
 

@@ -94,7 +94,7 @@ fn the_type_of_a_pageblock_can_be_set() {
             9,
             "the frame is not from a pageblock of the request's type"
         );
-        // A pageblock that is allocated as one block keeps its type.
+        // The type can also be set while the pageblock is allocated as one block.
         let whole = token.alloc(Request::new(Order::PAGEBLOCK, MigrateType::Movable)).unwrap();
         assert!(memory.set_pageblock_type(whole.pfn(), MigrateType::Reclaimable));
         memory.check().unwrap();

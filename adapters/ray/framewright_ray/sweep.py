@@ -26,7 +26,7 @@ from . import shard
 from .ship import BadInput, digest, machine_files, ship
 
 TRIES = 5
-"""How often Ray repeats a shard whose worker or node died."""
+"""How often Ray repeats a shard whose program, worker or node was killed."""
 MOST_SHARDS = 10_000
 """More names of parts would not fit into the arguments of `framewright sweep merge`."""
 SHARDS_PER_CPU = 4

@@ -93,8 +93,8 @@ pub unsafe extern "C" fn fw_alloc(
 ///
 /// The setting `hardening` decides which bad frees are refused. With "checked", the default: a free of frames that are
 /// free in the zone or on a list of this CPU, and a free whose order is not that of the allocation. With "tracked":
-/// every bad free. With "off": only frees of frames of another memory, and misaligned ones. Refused frees are reported
-/// through `corruption`, too.
+/// every bad free, unless the block was allocated again meanwhile. With "off": only misaligned frees, and
+/// frees of frames of another memory. All other refused frees are also reported through `corruption`.
 ///
 /// May be called on all CPUs at once, and by interrupt handlers, but not by NMI handlers.
 ///

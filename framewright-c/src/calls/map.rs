@@ -8,7 +8,7 @@ use crate::{error::FwError, memory::FwMemory};
 /// are joined.
 ///
 /// On an error nothing has changed. If `at` is not NULL: for FW_ERROR_PRESENT, `*at` is the first frame that is present
-/// already; for any other error it is 0.
+/// already; for FW_ERROR_BAD_RANGE it is `pfn`, and for any other error 0.
 ///
 /// May be called on all CPUs at once, but not by interrupt handlers.
 ///
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn fw_add_memory(
 ///
 /// On an error nothing has changed. If `at` is not NULL: for FW_ERROR_BUSY, `*at` is the number of frames in use; for
 /// FW_ERROR_ABSENT, the start of the first pageblock that is not wholly present; for FW_ERROR_ISOLATED, a frame of an
-/// isolated pageblock; for any other error, 0.
+/// isolated pageblock; for FW_ERROR_BAD_RANGE, `pfn`; for any other error, 0.
 ///
 /// May be called on all CPUs at once, but not by interrupt handlers.
 ///

@@ -1,8 +1,8 @@
 //! The functions that C calls.
 //!
 //! A pointer to a `struct fw_memory` is NULL, or one that `fw_memory_init` has returned in a buffer that has not
-//! been changed since. No call unwinds: the library does not panic on input, and a function of the embedder must
-//! not.
+//! been changed since. No call unwinds: the library does not panic on input, and functions of the embedder
+//! must not unwind.
 
 mod blocks;
 mod cpus;

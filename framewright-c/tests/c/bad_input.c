@@ -341,7 +341,7 @@ int main(void)
     every_call_fails((struct fw_memory *)(void *)zeroes);
     with_hardening("checked");
     with_hardening("tracked");
-    // Every error has a text of its own; other numbers have one, too.
+    // Every number has a text, also one that is not an error.
     for (uint32_t one = 0; one <= FW_ERROR_OTHER; one++) {
         ASSERT(strlen(fw_error_text(one)) > 0);
     }

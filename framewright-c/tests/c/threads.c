@@ -1,4 +1,4 @@
-// Several threads allocate and free, including blocks of other threads, while one of them drains.
+// Several threads allocate, free blocks of their own and of other threads, and sometimes drain all lists.
 // The first and the last word of every frame are verified. The test runs without a remote barrier,
 // and then with one.
 
@@ -24,7 +24,8 @@ struct block {
 
 static struct fw_memory *memory;
 static struct ram ram;
-// Blocks that wait for another thread to free them: a frame number shifted by 8, and the order; 0 if empty.
+// Blocks that wait for another thread to free them: a frame number shifted by 8, and the order plus 1;
+// 0 if empty.
 static _Atomic uint64_t mailbox[MAILBOX];
 
 static uint64_t *words_of(uint64_t pfn)

@@ -11,7 +11,8 @@ use framewright::{
 use super::FakeMover;
 use crate::FakePlatform;
 
-/// The fault at one call of a mover.
+/// The fault at one call of a mover. A call that cannot have the fault has a similar one or none: a claim
+/// ends early or finds fewer pages, and a remap refuses pages instead of reporting them as gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoverFault {
     /// Every page is refused permanently.

@@ -162,7 +162,7 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         unsafe { token.free_raw(Pfn::new(at), order) }.unwrap();
     }
 
-    /// Frees a page that the other CPU may have cached: the free of its frame is deferred until a flush.
+    /// Frees a page whose translation may be in the TLB of the other CPU: the free of its frame is deferred.
     pub fn defer_free(&self, at: u64) {
         let page = self.pages.borrow_mut().remove(&at).expect("a page starts at this frame");
         assert!(page.order == 0 && !page.claimed && !page.locked);

@@ -24,7 +24,7 @@ pub enum OwnerFault {
     Refuse,
     /// Every second page is refused.
     RefuseHalf,
-    /// Every second page fails permanently: the store is full or broken, or the page is pinned.
+    /// Every second page fails: the store is full, or the page is locked in memory or dirty.
     FailHalf,
     /// Every second page is freed before the call, or after it if it is locked before.
     Gone,

@@ -84,7 +84,7 @@ pub struct Pages {
     pub cached: BTreeSet<Pfn>,
     /// Frames to which the other CPU may have cached dirty translations.
     pub cached_dirty: BTreeSet<Pfn>,
-    /// One in this many pages is truncated when reclaim locks it; 0: none.
+    /// Reclaim fails to lock one in this many pages; 0: none. The page is truncated if it is not in use.
     pub contention: u32,
     /// Number of pages that reclaim tried to lock.
     pub locks: u32,

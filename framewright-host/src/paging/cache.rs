@@ -49,11 +49,10 @@ pub(super) struct File {
     pub(super) region: Region,
     pub(super) store: Box<dyn Store>,
     pub(super) pages: Table<Page>,
-    /// Pages that one miss reads.
+    /// The most pages that one miss reads.
     pub(super) readahead: u32,
-    /// The deferred flushes of the region. They need not be performed before a page is used again,
-    /// because a page that is used again before the kernel frees its memory is removed from the
-    /// list of unmapped pages.
+    /// The deferred flushes of the region. They need not be performed before a page is used again:
+    /// the flush does not free the memory of a page that is used again.
     pub(super) deferred_flush: DeferredFlush,
 }
 

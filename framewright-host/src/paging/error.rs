@@ -51,7 +51,7 @@ pub enum PagingError {
         /// The maximum number.
         guards: u32,
     },
-    /// Pages that should be written or removed are in use.
+    /// Dirty pages were not written, because they are in use.
     #[error("{pages} pages are in use, page {page} among them; release them first")]
     InUse {
         /// The number of these pages.
@@ -113,7 +113,7 @@ pub enum PagingError {
     /// The memory was created without LRU lists.
     #[error("the memory has no LRU lists; make it with SideTables::with_lru")]
     NoLists,
-    /// A thread could not be started.
+    /// A thread could not be registered as a CPU.
     #[error(transparent)]
     Host(#[from] HostError),
     /// The token of a CPU is in use.

@@ -82,9 +82,9 @@ pub(super) enum Writer {
 pub(super) enum Fix {
     /// The page stays in memory until it is released. `dirtied`: this use made a clean page dirty.
     Fixed { dirtied: bool },
-    /// The page is locked or chosen, for a short time.
+    /// The page is locked, chosen or being evicted, for a short time.
     Busy,
-    /// The page is not in memory.
+    /// The page has no frame: it is not in memory, or unmapped.
     Absent,
     /// The page has the maximum number of users. All of them may be this thread, so the caller must
     /// not wait.
@@ -116,7 +116,7 @@ pub(super) enum UnmapResult {
     Unmapped,
     /// The page is dirty.
     Dirty,
-    /// The page is not in this frame, or not chosen any more.
+    /// The page is not in this frame, not chosen any more, or being written.
     Refused,
 }
 

@@ -47,7 +47,7 @@ impl<'b, 's, 'm> PageIn<'b, 's, 'm> {
         count(&cache.counters.dirtied, (access == Access::Store).into());
         self.pager_cpu.pager.reclaim().tick(self.pager_cpu.token.cpu());
         // If there is no frame, the drop of `self` frees the memory of the page. A rescued page
-        // needs this, too: it is on no list of unmapped pages any more.
+        // needs this, too: the flush of its list skips it now.
         let block = self.pager_cpu.frame(page, PAGE)?;
         self.pager_cpu.frames.push_back(block);
         if rescued {

@@ -140,7 +140,7 @@ impl<'s, 'm> PagerCpu<'s, 'm> {
     /// [`PagingError::Unsynced`] is returned.
     pub fn evict_all(&mut self) -> Result<(), PagingError> {
         const AT_A_TIME: u64 = 1 << 12;
-        /// Rounds without success before the eviction ends: about a tenth of a second.
+        /// Rounds without success before the eviction ends: about a fifth of a second.
         const ROUNDS_MAX: u32 = 200;
         let cache = self.pager.cache;
         let result = cache.files().map(|file| self.sync(file)).fold(Ok(()), Result::and);
@@ -238,8 +238,8 @@ enum Dirty<'p> {
     InUse,
 }
 
-/// Locks a page if it is dirty. Waits while reclaim has the page locked or chosen, but does not
-/// wait for guards.
+/// Locks a page if it is dirty. Waits while the page is locked, or chosen by reclaim, but does not wait
+/// for guards.
 fn lock_dirty(state: &PageState) -> Dirty<'_> {
     let mut spins = 0;
     loop {

@@ -35,7 +35,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Accesses to pages that were not in memory.
+    /// Accesses to pages without a frame: pages to be read or rescued.
     misses,
     /// Pages that were read from a store.
     read,

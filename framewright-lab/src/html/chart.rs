@@ -58,7 +58,7 @@ struct Values<'d> {
     lines: Vec<Line<'d>>,
 }
 
-/// The values of a line: x and y in the picture, and what they mean.
+/// A line. A point has its place in the picture, and its values.
 #[derive(Serialize)]
 struct Line<'d> {
     label: &'d str,

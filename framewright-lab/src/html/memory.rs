@@ -78,7 +78,8 @@ fn data(sides: &[&MemoryStates]) -> String {
     json!({ "uses": uses, "sides": sides }).to_string().replace('<', "\\u003c")
 }
 
-/// The order of lines in which a use has the same colour in a chart as in the maps.
+/// The letters of the uses, in the order in which a chart gives colours to its lines. In this order, a use
+/// has the same colour in a chart as in the maps.
 const LINES: [char; 6] = ['m', 'u', 'h', 'a', 'r', 'o'];
 
 /// The number of pageblocks of each use, state by state. A line without points keeps the colour of a use that no

@@ -1,9 +1,9 @@
 //! The fragmentation of the running kernel's memory, from the kernel's own tables.
 //!
 //! A [`Look`] has the tables of one moment: those of this machine, or saved ones ([`Source`]).
-//! [`Fragmentation`] has the free blocks of a zone by order and migratetype, with the two indices that
-//! `extfrag_debug` defines. [`HugePages`] says how many huge pages a program could get, without
-//! and with compaction. [`counters`] has what the kernel counted: huge pages, stalls, TLB shootdowns.
+//! [`Fragmentation`] has the free blocks of a zone by order and migratetype, with the two indices of the
+//! folder `extfrag` of debugfs. [`HugePages`] says how many huge pages a program could get, without and with
+//! compaction. [`counters`] has the kernel's counts of huge pages, stalls and TLB shootdowns.
 //! [`figures`] has all of it as one list, for reports and time series. [`Attempt`] allocates huge pages for a
 //! moment, to test the prediction.
 //!

@@ -95,7 +95,7 @@ fn compaction_merges_free_frames_of_movable_pageblocks_only() {
 }
 
 #[test]
-fn indices_are_those_of_extfrag_debug() {
+fn indices_are_those_of_debugfs() {
     let look = whole();
     let of = |zone: usize| Fragmentation::of(&look.tables.zones[zone]).unwrap();
     assert_eq!((of(0).unusable(9), of(0).unusable(10)), (0.0, 0.166));

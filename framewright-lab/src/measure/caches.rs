@@ -26,9 +26,9 @@ const LINE: usize = 8;
 /// Bytes of the buffer for latencies of memory, at least and at most. Between these, it is four
 /// times the last-level cache.
 const MEMORY: std::ops::RangeInclusive<usize> = 128 << 20..=512 << 20;
-/// Chains that are followed at once: more than the misses that a core can have in flight for them.
+/// Chains that are followed at once: more than the misses that a core can have in flight.
 const CHAINS: usize = 24;
-/// Threads that read at once at most.
+/// The maximum number of threads that read at once.
 const MOST_READERS: usize = 64;
 
 const L1: [Quantity; 1] =

@@ -9,8 +9,7 @@ use crate::Error;
 
 /// The longest note that a machine file may have.
 const LONGEST: usize = 200;
-/// Measured values between the extremes of the format: a description may have few control
-/// characters, quotes and backslashes.
+/// Characters that are left out of texts, so that no text in the file needs an escape.
 const UNQUOTABLE: [char; 2] = ['"', '\\'];
 
 impl Calibrated {

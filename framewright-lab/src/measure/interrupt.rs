@@ -19,7 +19,7 @@ use crate::anonymous::Anonymous;
 
 /// Barriers, and shootdowns, in a round.
 const CALLS: u32 = 400;
-/// Pages above which a kernel flushes a whole address space instead of single pages: Linux's 33.
+/// So many pages that a kernel flushes the whole address space instead of single pages: more than Linux's 33.
 const MANY_PAGES: usize = 64;
 /// Time for which the victim runs without interrupts.
 const QUIET: Duration = Duration::from_millis(2);
@@ -134,8 +134,7 @@ fn shootdown(other: usize, pages: usize) -> Result<f64, String> {
     Ok((with? - alone) / f64::from(CALLS))
 }
 
-/// The period of the tick of CPU `cpu`, on which this thread runs, and its duration
-/// in nanoseconds each.
+/// The period and the duration of the tick of CPU `cpu`, on which this thread runs, in nanoseconds.
 fn tick(cpu: usize) -> Result<Vec<f64>, String> {
     let count = || {
         let text = fs::read_to_string("/proc/interrupts").map_err(|error| error.to_string())?;

@@ -5,7 +5,7 @@
 //! parameters of a machine file from the readings. A parameter that could not be measured is taken
 //! over from the common machine, with the reason.
 //!
-//! Nothing here runs a workload. The workloads are what the measured machine is validated with.
+//! Nothing here runs a workload. The measured machine is validated with the workloads.
 //!
 //! | module      | job                                                               |
 //! |-------------|-------------------------------------------------------------------|

@@ -1,5 +1,5 @@
 //! A probe: quantities that are measured together, in short rounds. The rounds of all probes are
-//! interleaved, so that a disturbance of the machine affects all of them, and no median.
+//! interleaved, so that a disturbance of the machine affects few rounds of each probe, and no median.
 
 use std::{thread, time::Duration};
 

@@ -5,8 +5,9 @@ use framewright_sim::scenario::{Bug, Find, Scenario, Verdict};
 use super::{Recorder, Trace};
 
 impl Trace {
-    /// Repeats the run of `find`, and traces it as another process. A microsecond is an event: such a run has no time.
-    /// The last instant on the track `running` says what is wrong, and one on the track of a CPU, if that CPU noticed.
+    /// Repeats the run of `find`, and traces it as another process. Such a run has no time: each event takes
+    /// a microsecond. The last instant on the track `running` says what is wrong. If a CPU noticed it, an
+    /// instant on the track of that CPU says so, too.
     ///
     /// Returns the verdict on the repeated run, which is that of `find` if the program is the same.
     pub fn find(&self, scenario: &Scenario, bug: Option<Bug>, find: &Find) -> Verdict {

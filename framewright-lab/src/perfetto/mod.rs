@@ -5,8 +5,8 @@
 //! of the simulated machine or of the recording, so runs of the same work are side by side. A trace changes nothing in
 //! a run: all figures are the same as without.
 //!
-//! A file has as many packets as a run has events, some 20 bytes for each. It is written while the run goes on, so it
-//! takes no memory; it appears when all runs have ended.
+//! The size of a file is proportional to the number of events of its runs. It is written while the runs go
+//! on, so it takes no memory. It appears when all runs have ended.
 //!
 //! | module     | job                                                                        |
 //! |------------|----------------------------------------------------------------------------|

@@ -153,7 +153,7 @@ impl Process {
         self.shared.borrow_mut().file.begin(nanos, slices.track, holder, None);
     }
 
-    /// The holder of a lock has released it. A CPU that waits does not wait any more.
+    /// The holder of a lock has released it. One of the CPUs that wait for it, if any, waits no longer.
     pub(crate) fn release(&mut self, nanos: u64, lock: usize) {
         self.latest = self.latest.max(nanos);
         let slices = &mut self.locks[lock].holder;

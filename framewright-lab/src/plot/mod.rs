@@ -1,9 +1,9 @@
 //! Plots: series of a report as lines, in one self-contained SVG.
 //!
 //! A [`Plot`] is a title and panels below one another; a [`Panel`] is two axes and labelled lines.
-//! Lines differ in colour (also for colour-blind readers), in the shape of their points (also in
-//! print), and have labels at their ends instead of a legend. Every line is narrower than those
-//! that are drawn before it, so that coinciding lines are all visible.
+//! Lines differ in colour (also for colour-blind readers) and in the shape of their points (also in
+//! print). They have labels at their ends instead of a legend. A line is wider the more lines are drawn
+//! over it, up to three, so that up to four coinciding lines are all visible.
 //!
 //! | module   | job                                                     |
 //! |----------|---------------------------------------------------------|
@@ -122,7 +122,8 @@ impl Axis {
 }
 
 impl Panel {
-    /// The series called `name` of every run that has it. Labels are the differences of the runs.
+    /// The series called `name` of every run that has it. Labels are the names of the runs; those of `base`
+    /// and `vs` also have the settings in which these differ.
     pub fn of_series(runs: &[Run], name: &str, x: Axis, y: Axis) -> Self {
         let line = |run: &Run| {
             let points = run.series.get(name)?.clone();

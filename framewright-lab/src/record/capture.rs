@@ -32,7 +32,7 @@ use super::{
 };
 use crate::trace::zstd;
 
-/// Approximate size of the text of a zstd frame. Longer frames are not smaller in sum.
+/// Approximate size of the text of a zstd frame. Longer frames do not make the file smaller.
 const PIECE: usize = 256 << 10;
 /// Interval of progress reports, in events.
 const PROGRESS_EVERY: u64 = 1 << 16;
@@ -61,7 +61,7 @@ pub struct Summary {
     pub lost: Lost,
     /// Its duration.
     pub elapsed: Duration,
-    /// CPUs that ran.
+    /// CPUs that were online at its end.
     pub cpus: usize,
     /// Bytes of its compressed text.
     pub bytes: u64,

@@ -21,8 +21,9 @@ use super::{
     page::{Layout, Page},
 };
 
-/// A spool (a temporary file for the pages of a CPU) that is being written. LZ4 is fast, and compression runs at the same time as the recorded
-/// work. Small spools leave more page cache to that work.
+/// A spool (a temporary file for the pages of a CPU) that is being written. It is compressed with LZ4, which
+/// is fast, because compression runs at the same time as the recorded work. Small spools leave more page
+/// cache to that work.
 pub(super) struct SpoolWriter(FrameEncoder<File>);
 
 impl SpoolWriter {

@@ -24,7 +24,7 @@
 //! | `merge`       | all CPUs' events in the order of time                             |
 //! | `format`      | events from bytes to text, by the kernel's descriptions           |
 //! | `text`        | ftrace's lines                                                    |
-//! | `names`       | the names of tasks                                                |
+//! | `names`       | the names of tasks; the events and tables that are recorded       |
 //! | `lost`        | the number of lost events, and errors                             |
 //! | `shootdowns`  | counting, not recording, one kind of event                        |
 

@@ -1,4 +1,4 @@
-//! The names of tasks.
+//! The names of tasks, the events of a recording, and the tables of `/proc`.
 //!
 //! An event has only the number of its task. The kernel stores the names of the tasks that ran
 //! last, 128 by default; a compilation exceeds that within a second, and all tracers share the

@@ -27,7 +27,7 @@ static OPENED: AtomicU32 = AtomicU32::new(0);
 /// An open tracefs.
 pub struct Tracefs {
     root: PathBuf,
-    /// Different for each value of a process, which can then be used at the same time.
+    /// Different for each `Tracefs` of a process, so that several can be used at the same time.
     number: u32,
     pub(super) files: Arc<dyn Files>,
     /// Keeps the private mount.
@@ -95,8 +95,8 @@ impl Tracefs {
             let maker = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
             let maker = maker.and_then(|pid| pid.parse::<u32>().ok());
             let lives = |pid: u32| Path::new("/proc").join(pid.to_string()).exists();
-            // This value has created no instance so far: an instance of its name is from an older
-            // process with the number of this one.
+            // This `Tracefs` has created no instance so far. If there is one of the same name, an older
+            // process with the same number has created it.
             maker.is_some_and(|pid| *name == self.instance_name() || !lives(pid))
         });
         stale

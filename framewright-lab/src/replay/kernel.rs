@@ -37,8 +37,8 @@ pub struct KernelActivity {
     pub zone_locked_direct: u64,
     /// Frames of both.
     pub zone_locked_frames: u64,
-    /// Runs of `mm_page_alloc_zone_locked` on this CPU: each is at least one acquisition of the
-    /// zone lock, because the allocation that caused it follows.
+    /// Runs of `mm_page_alloc_zone_locked` and `mm_page_alloc_extfrag` on this CPU: each is at least one
+    /// acquisition of the zone lock, because the allocation that caused it follows.
     pub refill_runs: u64,
     /// `mm_page_pcpu_drain`.
     pub pcpu_drain: u64,

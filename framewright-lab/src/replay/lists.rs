@@ -30,7 +30,7 @@ use crate::{
 
 /// Order of the neighbourhoods whose frames fill the CPU lists if the recording names no blocks.
 const NEIGHBOURS: u8 = 6;
-/// Frames between two checks of the lists' limit: the minimum of a refill.
+/// Frames between two checks of the lists' limit: the default batch of a zone of 1 GiB or more.
 const LOOK_EVERY: usize = 63;
 /// Maximum number of times that a block is freed onto CPU lists.
 const OFFERS: usize = 4;

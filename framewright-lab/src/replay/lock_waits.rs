@@ -19,7 +19,7 @@ pub struct KernelLock {
     pub waits: Option<u64>,
     /// Nanoseconds of all waits.
     pub wait_nanos: Option<u64>,
-    /// Holds with an event. Frees of blocks that no list takes have none.
+    /// Holds with an event. Frees of orders without per-CPU lists emit none under the lock.
     pub holds: u64,
     /// Nanoseconds of these, from the first to the last event: less than the whole.
     pub hold_nanos: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Waits {
     of_zone: u64,
     /// Waits that another event followed.
     of_others: u64,
-    /// The zone of the last such event.
+    /// The zone of the last event under a zone lock that followed a wait.
     zone: usize,
 }
 
@@ -73,9 +73,9 @@ pub(crate) enum Span {
 struct Cpu {
     /// The lock that it waits for, and since when.
     waiting: Option<(u64, u64)>,
-    /// The lock that it has waited for, until the next event of the page allocator.
+    /// The lock that it has waited for. Kept until the next event of the page allocator.
     waited: Option<u64>,
-    /// The time for which it has waited for a zone lock, until the next such event.
+    /// The time for which it has waited for a zone lock. Kept until the next event of the page allocator.
     named: Option<u64>,
     hold: Option<Hold>,
 }

@@ -171,7 +171,7 @@ pub struct Logical {
 /// Frames in use at the end: the replay's, and the number computed from the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Balance {
-    /// Frames in use at the start + allocated - freed - freed unrecorded.
+    /// Frames in use at the start + allocated - freed - freed without a recorded free.
     pub recorded: i64,
     /// Frames in use in the replay's memory.
     pub replayed: i64,
@@ -201,7 +201,7 @@ pub struct CpuReport {
     pub kernel: KernelActivity,
 }
 
-/// The activity of the library.
+/// The activity of the library, or of `list-buddy`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Activity {
     /// Frames allocated.

@@ -84,8 +84,8 @@ impl<B: Frames> StandIns<B> {
     }
 
     /// Removes 2^order frames that stand in for the recorded block at `pfn` of a zone, and appends
-    /// them to `taken` as one or more blocks; fewer if the stand-ins run out. `order` is at most that
-    /// of a pageblock. `of` is the migratetype of the recorded pageblock, if known.
+    /// them to `taken` as one or more blocks; fewer if the stand-ins run out. No stand-in is larger than a
+    /// pageblock, so larger orders get several. `of` is the migratetype of the recorded pageblock, if known.
     pub(super) fn take(
         &mut self,
         machine: &mut impl Allocator<Block = B>,

@@ -123,7 +123,7 @@ impl State {
         100.0 * small as f64 / free.max(1) as f64
     }
 
-    /// The share of its pageblocks with unmovable memory, in percent.
+    /// The share of its pageblocks that are unmovable or reclaimable and not wholly free, in percent.
     #[must_use]
     pub fn unmovable_pct(&self) -> f64 {
         let others = (0..TYPES).filter(|&of| of != MigrateType::Movable as usize);

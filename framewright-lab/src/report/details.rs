@@ -40,6 +40,6 @@ pub struct CellUse {
 pub struct MemoryState {
     /// The time in words.
     pub time: String,
-    /// For each cell a letter, its use, and a digit, its share in use in ninths.
+    /// Two characters for each cell: the letter of its use, and its share in use in ninths, as a digit.
     pub cells: String,
 }

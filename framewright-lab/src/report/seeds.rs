@@ -8,9 +8,10 @@ use super::{
 };
 
 /// Explains the table; shown above it.
-pub const SEEDS_NOTE: &str = "(mean ± half of its 95 % confidence interval, by Student's t; p: that the difference from the first \
-                              column is chance, by Mann and Whitney's U test, two-sided; of figures without a difference, one in 20 \
-                              has p below 0.05)";
+pub const SEEDS_NOTE: &str = "(mean ± half of its 95 % confidence interval, by Student's t; \
+                              p: the probability that chance alone gives a difference from the first column \
+                              that is at least as large, by Mann and Whitney's U test, two-sided; of figures \
+                              without a difference, one in 20 has p below 0.05)";
 
 /// A row for each figure of several seeds: the mean of each run with its interval, and the p-value of each run but the
 /// first. `None` if no figure has several seeds.

@@ -58,7 +58,7 @@ type Found = IndexMap<Vec<String>, IndexMap<String, Vec<f64>>>;
 ///
 /// # Errors
 ///
-/// The table cannot be read, or lacks the column or the figure. The error names the nearest.
+/// The table cannot be read, or lacks the column or the figure. The error suggests the most similar name.
 pub fn compare(path: &Path, by: &str, figure: &str) -> Result<Compared, Error> {
     let fail = |reason: String| Error::input(format_args!("'{}': {reason}", path.display()));
     let header = table::header(path)?;

@@ -136,8 +136,9 @@ impl<'p> Sweep<'p> {
         }
     }
 
-    /// The runs that have no part yet, in the order of their identities: the order of the plan has the machines one after
-    /// the other, and the time of the first runs would say little about that of the last.
+    /// The runs that have no part yet, in the order of their identities, which mixes the machines. In the
+    /// order of the plan, the machines follow one another, and the first runs would not show how long the
+    /// last ones take.
     fn left(&self) -> Vec<Chosen> {
         let is_left = |run: &&Chosen| self.parts.read(run.id).is_none();
         let mut left: Vec<Chosen> = self.runs.iter().filter(is_left).copied().collect();

@@ -1,6 +1,6 @@
-//! Tables whose runs are in the order of the plan, as [`super::Sweep::write`] writes them, read side by side: each once, run
-//! by run, without a file for each run. Tables in another order and tables with errors are left to
-//! [`super::Sweep::import`], which takes runs in any order and names the errors.
+//! Reads tables in CSV side by side, run by run, if their runs are in the order of the plan, as
+//! [`super::Sweep::write`] writes them. No run needs a file of its own then. Other tables, and tables with
+//! errors, are left to [`super::Sweep::import`], which takes runs in any order and names the errors.
 
 use std::{collections::HashMap, fs::File, path::Path};
 

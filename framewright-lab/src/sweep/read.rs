@@ -48,7 +48,8 @@ pub(super) struct Draft {
 
 type Value<'t> = Spanned<DeValue<'t>>;
 
-/// The drafts of all blocks: one for each of `[[runs]]` on top of the keys outside, or one of these keys alone.
+/// The drafts of all blocks. Each of `[[runs]]` replaces some of the common keys. Without `[[runs]]`, the
+/// common keys are the only draft.
 pub(super) fn drafts(text: &str) -> Result<Vec<Draft>, Fault> {
     let table = DeTable::parse(text)
         .map_err(|error| Fault::new(error.span(), "", error.message().to_owned()))?;
@@ -68,7 +69,7 @@ pub(super) fn drafts(text: &str) -> Result<Vec<Draft>, Fault> {
     blocks.iter().map(block).collect()
 }
 
-/// `below`, with what `table` says. `other` is a key that is read elsewhere.
+/// The draft `below`, with the keys of `table` in place of its own. `other` is a key that is read elsewhere.
 fn draft(table: &DeTable<'_>, below: Draft, other: &str) -> Result<Draft, Fault> {
     let mut draft = below;
     for (key, value) in table {

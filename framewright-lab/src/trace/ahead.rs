@@ -1,7 +1,7 @@
 //! Reads ahead in a thread of its own, so that decompression and parsing use two CPUs.
 //!
-//! The thread is at most [`PIECES`] pieces ahead, so the memory is bounded. It ends with the input, with
-//! an error, or when the reader is dropped.
+//! At most [`PIECES`] pieces wait for the reader, and the thread has one more, so the memory is bounded. The
+//! thread ends with the input, with an error, or when the reader is dropped.
 
 use std::{
     io::{self, ErrorKind, Read},

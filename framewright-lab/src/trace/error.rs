@@ -1,6 +1,7 @@
 //! Errors of recordings and snapshots, and warnings.
 //!
-//! Every message names the file, the line, the offending text, and the expected text.
+//! The message of an error names the file. If the error is in a line, it also names the line, the offending
+//! text and the expected text.
 
 use std::{fmt, io};
 
@@ -109,8 +110,7 @@ pub enum Warning {
         /// The line of the first note.
         line: u64,
     },
-    /// The times of some lines are earlier than that of the line before. They were used in file
-    /// order.
+    /// Some lines have an earlier time than the line before them. All lines were used in file order.
     OutOfOrder {
         /// Lines that go back in time.
         lines: u64,

@@ -20,10 +20,9 @@ const WORK: &str = "page faults: mmap, touch, munmap";
 pub(super) const TIMES: u32 = 3;
 /// Time between rounds, in which other programs may run.
 const PAUSE: Duration = Duration::from_millis(40);
-/// CPUs from which on rates of several tasks are judged: on fewer, other programs always take part.
+/// Rates of several tasks are judged with so many CPUs or more: on fewer, other programs always take part.
 const SCALING: usize = 4;
-/// The greatest share of its time for which a task may have been kept from running if its rate is
-/// judged.
+/// A rate is judged if no task was kept from running for more than this share of its time.
 const DELAYED: f64 = 0.05;
 /// The shortest window of a simulation, in nanoseconds.
 const LEAST_WINDOW: u64 = 10_000_000;

@@ -40,7 +40,7 @@ enum Call {
     Munmap,
 }
 
-/// The rows: a call, and the number of its pages. Linux flushes more than 33 pages at once.
+/// The rows: a call, and the number of its pages. For more than 33 pages, Linux flushes the whole TLB.
 const CALLED: [(Call, usize, &str); 4] = [
     (Call::Mprotect, 1, "mprotect_1"),
     (Call::Mprotect, 64, "mprotect_64"),

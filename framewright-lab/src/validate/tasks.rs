@@ -42,7 +42,7 @@ struct Times {
     end: u64,
     /// CPU time.
     cpu: u64,
-    /// Time for which the task could have run, and others used its CPU.
+    /// Time for which the task was runnable and waited for its CPU.
     delay: u64,
 }
 
@@ -123,8 +123,8 @@ pub(super) fn round(kind: Kind, work: Work, cpus: &[usize]) -> Result<Round, Str
     })
 }
 
-/// Nanoseconds for which this thread could have run so far, and others used its CPU. `None`: the
-/// kernel does not count them.
+/// Nanoseconds for which this thread has been runnable and waited for its CPU so far. `None`: the kernel does
+/// not count them.
 fn run_delay() -> Option<u64> {
     let mut text = [0; 64];
     let length = File::open("/proc/thread-self/schedstat").ok()?.read(&mut text).ok()?;

@@ -116,7 +116,7 @@ pub fn with_compactor<'m, R>(
     work(&mut unsafe { owner.memory.compactor(CpuId::new(0), owner, owner, space) })
 }
 
-/// Fills memory with movable pages of one frame and frees all but one in `keep`.
+/// Fills memory with movable pages of one frame and frees all but about one in `keep`, at random.
 pub fn scatter(owner: &FakeMover<'_, '_>, keep: u64) {
     while owner.alloc(0, MigrateType::Movable, false).is_some() {}
     let pages: Vec<_> = owner.pages.borrow().keys().copied().collect();

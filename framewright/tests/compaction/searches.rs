@@ -96,7 +96,7 @@ fn scatter_last(owner: &FakeMover<'_, '_>, pageblock: u64) {
     owner.memory.drain_all();
 }
 
-/// This applies to any size of memory and any position of the search.
+/// The memory has 16 times as many pageblocks as a search examines after an empty round.
 #[test]
 fn by_index_a_newly_empty_pageblock_is_found_at_once_after_an_empty_round() {
     const MANY: u64 = 128;

@@ -32,7 +32,7 @@ struct Page {
 /// The owner and mover of all pages, by first frame. No page is mapped on any CPU.
 struct Owner {
     memory: &'static Memory<'static, TracedPlatform>,
-    /// The trace that panics.
+    /// Selects the trace event at which the hook panics.
     fault: &'static FailNth,
     pages: RefCell<BTreeMap<u64, Page>>,
 }

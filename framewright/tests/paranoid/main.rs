@@ -20,7 +20,8 @@ use framewright::{
 };
 use support::machine::{Machine, Metadata, cpu};
 
-/// Two pageblocks with a hole between: frames 0x400 to 0x600 and 0x700 to 0x900.
+/// Two ranges of 512 frames with a hole between: frames 0x400 to 0x600 (a pageblock) and 0x700 to 0x900
+/// (halves of two pageblocks).
 pub(crate) const MAP: [(u64, u64); 2] = [(0x400, 0x600), (0x700, 0x900)];
 pub(crate) const MANAGED: u64 = 0x400;
 /// The capacity of a CPU's quarantine, in frames.

@@ -71,7 +71,7 @@ fn a_request_fails_only_when_the_quarantine_is_empty() {
 }
 
 #[test]
-fn drains_offline_and_isolation_empty_the_quarantine() {
+fn drains_and_going_offline_empty_the_quarantine() {
     on_memory(|memory, token| {
         let filled = |token: &mut Token<'_, '_>| {
             fill_quarantine(token);

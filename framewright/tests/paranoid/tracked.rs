@@ -89,7 +89,7 @@ fn a_block_in_the_depot_is_refused() {
 }
 
 #[test]
-fn no_level_detects_a_free_after_a_new_allocation() {
+fn a_free_after_a_new_allocation_is_not_detected() {
     on_tracked(|memory, token| {
         let (pfn, size) = token.alloc(PAGE).unwrap().into_raw();
         free(token, pfn, size).unwrap();

@@ -147,8 +147,8 @@ fn background_reclaim_gives_up_on_a_hopeless_node_until_something_is_freed() {
     embedder.check();
 }
 
-/// Fills pageblocks with `frames` movable pages, the last pageblock only in part. Then allocates
-/// unmovable pages until migratetypes are mixed. Returns the unmovable pages.
+/// Fills a memory of `frames` frames with movable pages, except 292 frames of the last pageblock. Then
+/// allocates unmovable pages until migratetypes are mixed. Returns the unmovable pages.
 fn mix(embedder: &'static FakeOwner, frames: u32) -> Vec<Block<'static>> {
     let memory = embedder.memory();
     (0..frames - 292).for_each(|id| _ = embedder.touch(id, FILE).unwrap());

@@ -130,8 +130,8 @@ fn allocations_reclaim_and_fail_only_when_nothing_is_left() {
         embedder.touch(id, FILE).unwrap();
     }
     embedder.check();
-    // Pinned pages cannot be reclaimed. When only these are left, requests fail, and do not retry
-    // for ever.
+    // Pages with a reference cannot be reclaimed. When only these are left, requests fail, and do not
+    // retry for ever.
     let embedder = crate::embedder::embedder(1024, |_| ());
     let failed = (0..5000).find(|&id| match embedder.touch(id, FILE) {
         Ok(pfn) => {
@@ -186,7 +186,7 @@ fn pages_of_unusable_zones_are_skipped() {
 }
 
 #[test]
-fn pages_with_early_refaults_are_kept_the_next_time() {
+fn pages_with_early_refaults_are_counted() {
     let embedder = embedder(1024, |_| ());
     // The test repeatedly reads slightly more pages than fit into memory.
     for id in (0..6).flat_map(|_| 0..1200) {

@@ -130,7 +130,7 @@ fn short() -> &'static FakeOwner {
     embedder
 }
 
-/// An embedder in which one scan has found all pages under writeback.
+/// An embedder in which reclaim has started to write all pages. `change` is applied to each page.
 fn written(change: fn(&mut framewright_fakes::Resident)) -> &'static FakeOwner {
     let embedder = embedder(2048, |_| ());
     (0..310).for_each(|id| embedder.store(id, FILE).unwrap());

@@ -77,7 +77,7 @@ fn pageblocks_that_serve_high_order_atomic_requests_are_reserved() {
 }
 
 #[test]
-fn the_reserve_is_a_hundredth_rounded_up_and_not_less_than_a_pageblock() {
+fn the_reserve_is_a_hundredth_rounded_up_and_nothing_below_a_pageblock() {
     for (pageblocks, expected) in [(99, 0), (100, 1), (101, 2), (200, 2), (201, 3)] {
         let memory = large(NO_HELP, pageblocks);
         memory.allocate_all(movable(8).atomic());

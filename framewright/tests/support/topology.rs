@@ -115,7 +115,7 @@ impl Topology {
         }
         let comes_later = [Presence::Absent, Presence::InPieces];
         if map.iter().all(|range| comes_later.contains(&range.presence)) {
-            // A map needs a range that is present.
+            // The steps need some memory from the start.
             map.push(range(at, at + 600).into());
         }
         map

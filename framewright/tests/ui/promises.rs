@@ -1,4 +1,4 @@
-//! Each of these calls must be `unsafe`: it frees frames or changes contents, and relies on the caller.
+//! Each of these calls must be `unsafe`, because it relies on a promise of the caller.
 
 use framewright::{
     CpuId, Memory, Order, Platform,

@@ -39,10 +39,12 @@ fn charts(label: &str, replay: &ReplayReport) -> [(String, Panel); 2] {
         Line { label, points: replay.samples.iter().map(point).collect() }
     };
     let order = |order: usize| line(format!("order {order}"), &|it| it.free_blocks[order]);
-    let of = |(index, of): (usize, &MigrateType)| line(of.name().into(), &|it| it.free_by_type[index]);
+    let of =
+        |(index, of): (usize, &MigrateType)| line(of.name().into(), &|it| it.free_by_type[index]);
     let panel = |y, lines| Panel { x: Axis::linear("seconds"), y: Axis::decades(y), lines };
     let blocks = panel("free blocks", (0..SHOWN_ORDERS).map(order).collect());
-    let frames = panel("free frames", MigrateType::REQUESTABLE.iter().enumerate().map(of).collect());
+    let frames =
+        panel("free frames", MigrateType::REQUESTABLE.iter().enumerate().map(of).collect());
     [
         (format!("free blocks by order, {label}"), blocks),
         (format!("free frames by migratetype, {label}"), frames),

@@ -5,8 +5,9 @@
 //! reclaim (`madvise`) or takes only what is free (`never`). It is changed for the moment, which needs root,
 //! and restored in any case.
 //!
-//! The attempt is bounded. It takes no more than the memory that is free above the watermark *high* of all
-//! zones without [`RESERVE`], and ends when the free memory comes near these bounds or the time is over.
+//! The attempt is bounded. It takes at most the memory that is free above the watermarks *high* of all zones,
+//! minus [`RESERVE`]. It ends earlier if the free memory of the machine comes near [`RESERVE`], or if the
+//! time is over.
 
 mod area;
 
@@ -127,7 +128,7 @@ fn touch(area: &mut Area, pages: usize, end: Instant, huge: u64) -> usize {
     pages
 }
 
-/// Huge pages that fit into `most` bytes and into the free memory without watermarks and reserve.
+/// Huge pages that fit into `most` bytes, and into the free memory above the watermarks minus the reserve.
 fn allowed(tables: &Snapshot, most: u64, huge: u64) -> Result<u64, Refusal> {
     let above = |zone: &crate::trace::snapshot::Zone| {
         zone.free.saturating_sub(zone.high.saturating_add(zone.boost))
@@ -195,7 +196,7 @@ impl HugePageSetting {
         Ok(Self { enabled: read("enabled")?, defrag: read("defrag")? })
     }
 
-    /// The setting `defrag`: the work that page faults in memory with `MADV_HUGEPAGE` may do.
+    /// Whether page faults in memory with `MADV_HUGEPAGE` may compact memory, by the setting `defrag`.
     #[must_use]
     pub fn mode(&self) -> Mode {
         match self.defrag.as_str() {

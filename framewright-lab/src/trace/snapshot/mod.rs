@@ -1,10 +1,11 @@
 //! Snapshots: the kernel's own tables from the start or the end of a recording.
 //!
 //! A snapshot is one text file with the contents of `/proc/zoneinfo`, `/proc/buddyinfo`,
-//! `/proc/pagetypeinfo`, `/proc/vmstat` and `/proc/interrupts`, each after a line `# NAME`. Only
-//! zoneinfo is required (only root can read pagetypeinfo, and recordings have no interrupts). All values are searched by key, never by column, because
-//! releases move columns. The writers of [`framewright::observe::text`] can write their parts of a
-//! snapshot again, byte for byte as Linux 6.18 does.
+//! `/proc/pagetypeinfo`, `/proc/vmstat` and `/proc/interrupts`, each after a line `# NAME`. Only zoneinfo is
+//! required (only root can read pagetypeinfo, and recordings have no interrupts). Values of zoneinfo and
+//! vmstat are found by their names, because releases move lines. Free blocks are read by column: their order.
+//! The writers of [`framewright::observe::text`] can write their parts of a snapshot again, byte for byte as
+//! Linux 6.18 does.
 //!
 //! ```text
 //! for t in zoneinfo buddyinfo pagetypeinfo vmstat; do echo "# $t"; cat /proc/$t; done >
