@@ -1,5 +1,5 @@
-//! Lock-free parts of the library under the C11 memory model: the claim of a CPU, and counters that
-//! are read while they are written.
+//! Lock-free parts of the library under the C11 memory model: the claim of a CPU, counters that are
+//! read while they are written, drains while an owner frees, and racing frees of a block.
 
 #![allow(unsafe_code)]
 

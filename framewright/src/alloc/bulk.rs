@@ -19,8 +19,8 @@ impl<'m, P: Platform> CpuToken<'_, 'm, P> {
         out.iter().filter(|slot| slot.is_some()).count()
     }
 
-    /// Frees every block in `blocks`, leaving its slots empty. A block of another memory stays
-    /// in its slot.
+    /// Frees the blocks in `blocks`, and empties their slots. A block of another memory stays in
+    /// its slot.
     pub fn free_bulk(&mut self, blocks: &mut [Option<Block<'m>>]) {
         for slot in blocks {
             if let Some(block) = slot.take() {

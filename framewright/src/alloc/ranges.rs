@@ -6,8 +6,9 @@
 //! run before it is taken, the search continues with the frame after the start of that run.
 //!
 //! A *given* range is isolated first, so that no more of it is allocated, and the CPU lists are
-//! drained. Then the range is taken, or the frames in use are reported; the isolation ends in both
-//! cases. One hold of the lock takes or frees a bounded number of frames.
+//! drained. The caller may then move pages out of the range. After that the range is taken, or the
+//! frames in use are reported; the isolation ends in both cases. One hold of the lock takes or
+//! frees a bounded number of frames.
 
 use crate::{
     buddy::{Buddy, FreeRun, RunWanted},
@@ -68,8 +69,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     ///
     /// # Errors
     ///
-    /// [`RangeError::NotFound`] if no zone has a suitable run of free frames. The CPU lists were
-    /// drained before the last search.
+    /// [`RangeError::NotFound`] if no zone has a suitable run of free frames. If the request may
+    /// wait, the CPU lists were drained before the last search.
     pub(crate) fn alloc_contiguous(&self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
         if wanted.frames() == 0 {
             return Err(RangeError::Empty);

@@ -102,8 +102,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         Some(Block::new(self.tag, pfn, request.order()))
     }
 
-    /// As [`CpuToken::alloc`], after [`CpuToken::try_alloc`] has failed: no ring has a block, unless that function does
-    /// not serve such requests.
+    /// As [`CpuToken::alloc`], after [`CpuToken::try_alloc`] has failed. Skips the fast path, unless the
+    /// request needs clearing or tracing.
     #[inline(never)]
     pub(crate) fn alloc_past_ring(&mut self, request: Request) -> Result<Block<'m>, AllocError> {
         if request.is_zeroed() || P::TRACING {
@@ -279,8 +279,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     ///
     /// # Errors
     ///
-    /// A block of another memory is given back. Any block is given back if requests cannot name the
-    /// [type](AllocError::NotRequestable) of `request`.
+    /// A block of another memory is given back. Every block is given back if the type of `request`
+    /// is [not requestable](AllocError::NotRequestable).
     pub fn free_capturing(
         &mut self,
         block: Block<'m>,
@@ -302,9 +302,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         self.claim.drain();
     }
 
-    /// Frees a block of this memory if it belongs on the list of single movable frames of the first
-    /// zone (which requests of this CPU try first), the list has space, and the platform does not
-    /// trace. Otherwise returns it.
+    /// Frees a block of this memory if it is a single frame of a movable or emptying pageblock of
+    /// the first zone (which requests of this CPU try first), its ring has space, the owner may
+    /// enter the lists, and the platform does not trace. Otherwise returns it.
     #[inline(always)]
     pub(crate) fn try_free(&mut self, block: Block<'m>) -> Result<(), Block<'m>> {
         let (pfn, order) = (block.pfn(), block.order());

@@ -89,7 +89,8 @@ pub(crate) struct Bundles {
     len: usize,
     blocks: u32,
     frames: u64,
-    /// The number of pageblocks, if the bundles of each pageblock are adjacent.
+    /// The number of pageblocks of the bundles that were pushed, if those of each pageblock were
+    /// adjacent.
     pageblocks: u32,
     /// The pageblock of the last bundle, or `u32::MAX`.
     last_pageblock: u32,

@@ -79,8 +79,8 @@ impl Buddy<'_> {
         counts
     }
 
-    /// Adds the blocks inside some pageblocks, and the larger blocks that start with one of these
-    /// pageblocks.
+    /// Adds to `counts` the free blocks inside some pageblocks, and the larger free blocks that
+    /// start with one of these pageblocks.
     pub(crate) fn add_counts(&self, some: Range<u32>, counts: &mut BlockCounts) {
         for index in some.clone() {
             let Some(block) = self.blocks.get(index as usize) else { continue };

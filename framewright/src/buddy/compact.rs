@@ -4,7 +4,8 @@
 //! The header of a pageblock counts the free frames, and the allocated frames by movability.
 //! Pageblocks can therefore be chosen without reading their maps. The lists sort pageblocks by
 //! fullness, so the fullest are found without a search. Target frames are taken from movable
-//! pageblocks only, from the fullest first, and never from a wholly free pageblock.
+//! pageblocks only, never from a wholly free one, and from the fullest first (for a source without
+//! free frames, from the emptiest first).
 
 use super::{
     Buddy, Bundles, FRAMES, MigrateType, Reserve,

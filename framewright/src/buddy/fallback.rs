@@ -1,9 +1,10 @@
 //! Fallback when a type has no free blocks: claim a pageblock of another type, or steal from one.
 //!
 //! *Claiming* changes the type of a whole pageblock. All free frames of a pageblock are on one
-//! list, so claiming moves one list entry. A pageblock is claimed if it is wholly free, or if at
-//! least half of its frames are free or of a compatible type. *Stealing* takes blocks and leaves
-//! the type unchanged. Only stealing mixes types in a pageblock, so it comes last.
+//! list, so claiming moves one list entry. A pageblock is claimed if at least half of its frames
+//! are free or of a compatible type. Movable requests claim one only if it has a free block of at
+//! least order 4. *Stealing* takes blocks and leaves the type unchanged. It mixes types in fuller
+//! pageblocks than claiming does, so it comes last.
 
 use super::{Buddy, MigrateType, Part, Watch, take::Want};
 use crate::{
@@ -18,14 +19,15 @@ pub(crate) struct Fallback {
     pub(crate) pageblock: u32,
     /// The type of the pageblock before.
     pub(crate) from: MigrateType,
-    /// Order of the largest free block of the pageblock before.
+    /// Order of the largest free block of the pageblock before. Above order 9: of the free block that
+    /// contained it.
     pub(crate) found_order: Order,
     /// Whether the pageblock was claimed, so that its type changed.
     pub(crate) claimed: bool,
 }
 
-/// The least order of a free block for which requests of every type may claim the pageblock of the
-/// block: half the pageblock order.
+/// Requests of every type may claim a pageblock whose largest free block has at least this order:
+/// half the pageblock order.
 const CLAIM_ORDER: u8 = PAGEBLOCK_ORDER / 2;
 
 /// A pageblock is claimed if this many of its frames are free or of a compatible type.

@@ -1,9 +1,10 @@
-//! Folded pageblocks: those that are allocated as one block, or as a part of a larger one.
+//! Folded pageblocks: those that are allocated as one block, or as a part of a larger one, except
+//! single pageblocks that [`Buddy::take_specific`] has taken.
 //!
 //! The map and header of a pageblock that is one block, free or allocated, carry no information. So
-//! allocating and freeing such a pageblock only moves bits between words of its gigablock (1 GiB),
-//! for up to 64 neighbours at once: a *leaf*, of which a mask selects some. Map and header stay
-//! those of a free pageblock. If its folded bit is set, the pageblock is allocated, and its map and
+//! allocating and freeing such a pageblock only moves bits between words of its gigablock (1 GiB). One
+//! operation moves the bits that a mask selects in a *leaf*: 64 neighbouring pageblocks. Map and header
+//! stay those of a free pageblock. If its folded bit is set, the pageblock is allocated, and its map and
 //! header are not valid. Before it is split into smaller blocks it is *unfolded*: its map and
 //! header are written.
 

@@ -6,9 +6,9 @@
 //! of requestable types are in the map of free pageblocks. These merge even if their types differ,
 //! so two free buddies of equal order are always one block.
 //!
-//! Allocated blocks of orders from 9 up are recorded only here (see [`folded`](super::folded)): one
-//! bit says that a pageblock belongs to such a block, another that it continues the block of the
-//! pageblock before it.
+//! Allocated blocks of orders from 9 up are recorded only here, if they are
+//! [folded](super::folded): one bit says that a pageblock belongs to such a block, another that it
+//! continues the block of the pageblock before it.
 
 use core::ops::Range;
 

@@ -3,8 +3,8 @@
 //! Free pageblocks are in a set by migratetype. If requests may name that type, they are also in
 //! the map of their [`Gigablock`] (1 GiB). Blocks of order 9 are taken from the set, up to 64 at a
 //! time; larger blocks are read off the map. A *leaf* of the map describes 64 pageblocks.
-//! Gigablocks are in sets by their largest free block, so one find-first-set finds the smallest
-//! sufficient block in a zone of any size.
+//! Gigablocks are in sets by the order of their largest free block. So one find-first-set finds, in
+//! a zone of any size, the set of the smallest sufficient order.
 //!
 //! Larger blocks are aligned to *physical* addresses. So this module numbers pageblocks by their
 //! *place*: counted from the start of the gigablock that contains the zone's first frame. Places
@@ -197,8 +197,8 @@ impl<'m> Gigablocks<'m> {
 
     // ---- reported pageblocks -------------------------------------------------------------------
 
-    /// The place of the first free block of `order` in a gigablock of which some pageblock is not
-    /// marked as reported.
+    /// The place of the first free block of `order` in a gigablock. Some pageblock of the block is
+    /// not marked as reported.
     pub(super) fn unreported(&self, gigablock: u32, order: Order) -> Option<u32> {
         let block = self.blocks.get(gigablock as usize)?;
         let size = order.pageblocks();
@@ -233,14 +233,14 @@ impl<'m> Gigablocks<'m> {
         })
     }
 
-    /// Number of wholly free pageblocks.
+    /// Number of wholly free pageblocks of requestable types.
     pub(super) fn count_free(&self) -> u64 {
         self.whole
     }
 
     // ---- allocated blocks ---------------------------------------------------------------------
 
-    /// Whether pageblock `index` is allocated as one block or as a part of one.
+    /// Whether pageblock `index` is [folded](super::folded).
     pub(super) fn is_folded(&self, index: u32) -> bool {
         let place = self.place(index);
         let gigablock = self.blocks.get((place / PAGEBLOCKS) as usize);

@@ -203,7 +203,8 @@ impl Buddy<'_> {
         }
     }
 
-    /// Removes from `bundle` the heads that the maps do not confirm as allocated blocks of `order`.
+    /// Removes from `bundle` the heads that the maps do not confirm as allocated blocks of its
+    /// order.
     #[inline(always)]
     fn drop_refused(&self, bundle: &mut Bundle, known: &Heads, refusals: &mut Refusals) {
         let order = bundle.order;
@@ -288,8 +289,8 @@ impl Buddy<'_> {
     }
 }
 
-/// Whether the words of a block of `order` (at least a word) that starts with word `first` have no
-/// free frame and no other head, and the block is certainly not larger. The caller tests the head.
+/// Whether a block of `order` (at least a word) that starts with word `first` has no free frame and
+/// no head but its own, and is certainly not larger. The caller tests that head.
 #[inline(always)]
 fn is_sole_head(block: &Pageblock, heads: &Heads, first: usize, order: Order) -> bool {
     let words = first..first + words_of(order);

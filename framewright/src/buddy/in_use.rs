@@ -6,7 +6,7 @@ use crate::types::PAGEBLOCK_ORDER;
 impl Buddy<'_> {
     /// Calls `run` with the first frame and the end of every run of allocated frames between
     /// `start` and `end`, which lie in one pageblock. Frames on the lists of CPUs count as
-    /// allocated. There are at most half as many runs as frames.
+    /// allocated. A pageblock has at most half as many runs as frames.
     pub(crate) fn frames_in_use(&self, start: u32, end: u32, run: &mut dyn FnMut(u32, u32)) {
         let index = start >> PAGEBLOCK_ORDER;
         let first = index << PAGEBLOCK_ORDER;

@@ -1,8 +1,8 @@
 //! Isolation of pageblocks from allocation.
 //!
-//! An isolated pageblock is on no list and its free frames are not counted, but frames that are
-//! freed in it still merge. A drain of the per-CPU lists returns the frames of the pageblock to it,
-//! because the type is read again under the zone lock.
+//! An isolated pageblock is on no list and its free frames do not count as free, but frames that
+//! are freed in it still merge. A drain of the per-CPU lists returns the frames of the pageblock to
+//! it, because the type is read again under the zone lock.
 //!
 //! A pageblock that is allocated as one block, or inside a larger block, stays folded
 //! (see [`folded`](super::folded)). Isolation changes only its type. When the block is freed, the

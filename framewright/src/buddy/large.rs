@@ -4,8 +4,8 @@
 //! pageblocks, record that they are allocated (see [`folded`](super::folded)). The block is
 //! allocated and freed one 64-bit word of these maps (a *leaf*) at a time. The pageblocks of a free
 //! block may have several of the types that requests may name. The request that takes the block
-//! claims them: all get its type. Isolation of a pageblock in an allocated block, like other
-//! changes of it, only changes the type of that pageblock. When the block is freed, each pageblock
+//! claims them: all get its type. While the block is allocated, a pageblock in it can get another
+//! type, for example by isolation; nothing else changes. When the block is freed, each pageblock
 //! goes to the lists of its own type.
 
 use super::{

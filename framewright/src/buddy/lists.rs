@@ -1,10 +1,10 @@
 //! Lists of pageblocks by migratetype and class.
 //!
-//! A pageblock with free frames is on exactly one list: that of its migratetype and its *class*
-//! (the order of its largest free block, and its fullness quartile). One bit per list tells whether
-//! it is not empty. So one find-first-set finds the list of the smallest sufficient order with the
-//! fullest pageblocks. Wholly free pageblocks are not on linked lists but in the sets of
-//! [`Gigablocks`].
+//! A pageblock with free frames is on exactly one list, unless it is isolated: that of its
+//! migratetype and its *class* (the order of its largest free block, and its fullness quartile).
+//! One bit per list tells whether the list is not empty. So one find-first-set finds the list of
+//! the smallest sufficient order with the fullest pageblocks. Wholly free pageblocks are not on
+//! linked lists but in the sets of [`Gigablocks`].
 
 use super::{
     MigrateType, Part, Watch,
@@ -124,7 +124,8 @@ impl<'m> Lists<'m> {
         of.listed().map_or(NIL, |list| self.heads[list][usize::from(class)])
     }
 
-    /// The emptiest pageblock of `migratetype` whose largest free block has exactly `order`.
+    /// Of the pageblocks of `migratetype` whose largest free block has exactly `order`, the first
+    /// of the emptiest quartile.
     pub(super) fn emptiest(&self, migratetype: MigrateType, order: u8) -> Option<u32> {
         let list = migratetype.listed()?;
         let classes = self.nonempty[list] >> (order * QUARTILES) & 0xf;

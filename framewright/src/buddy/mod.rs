@@ -9,6 +9,7 @@
 //! The level above works in the same way. A *gigablock* (1 GiB) has a map of the wholly free ones
 //! of its 512 pageblocks, so blocks up to 1 GiB need no merging either. A pageblock that is
 //! allocated as one block, or inside a larger block, is *folded*: recorded in its gigablock only.
+//! Only `Buddy::take_specific` takes a pageblock without folding it.
 //!
 //! Frames enter and leave as bundles: a word of the map, and a mask of the block heads in it. The zone lock is acquired
 //! once per batch, not per frame. Frames to free are selected and grouped into bundles before the lock is taken.
@@ -17,9 +18,9 @@
 //! and read without it as hints: the free path selects a list by the type, and reads the type again
 //! under the lock.
 //!
-//! Invariants: header and map of a pageblock agree. A pageblock is on the list that its header names, or on no list if
-//! it has no free frame or is isolated. Free frames of isolated pageblocks are not counted as free. `Buddy::check`
-//! tests them.
+//! `Buddy::check` tests these invariants: header and map of a pageblock agree. A pageblock is on the list
+//! that its header names, or on no list if it has no free frame, is isolated or is folded. Free frames of
+//! isolated pageblocks are not counted as free.
 
 mod bundle;
 mod check;

@@ -16,8 +16,9 @@ impl Buddy<'_> {
     /// Takes exactly the frames from `start` to `end` for a request of type `to`, isolated
     /// pageblocks included; `false` if not all of them are free.
     ///
-    /// The pageblocks of the range get that type, isolated ones when their isolation ends. The time
-    /// under the lock grows with the range.
+    /// The pageblocks that lie in the range as a whole get that type, isolated ones when their
+    /// isolation ends. Pageblocks of the high-atomic reserve that are not isolated keep theirs. The
+    /// time under the lock grows with the range.
     pub(crate) fn take_range(&mut self, start: u32, end: u32, to: MigrateType) -> bool {
         if !pieces(start, end).all(|piece| self.is_piece_free(&piece)) {
             return false;
@@ -41,9 +42,9 @@ impl Buddy<'_> {
         }
     }
 
-    /// Takes `frames` frames, at most as many as a block of `want.order` has, from the start of the
-    /// smallest free block of at least that order. The pageblock is chosen as for any other request
-    /// for such a block. Returns the first frame, and the fallback to another type, if any.
+    /// Takes `frames` frames, at most as many as a block of `want.order` has, from the start of a
+    /// free block of at least that order. The block is chosen as for any other request for such a
+    /// block. Returns the first frame, and the fallback to another type, if any.
     pub(crate) fn take_start_of_block(
         &mut self,
         want: &Want,

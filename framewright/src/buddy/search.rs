@@ -3,10 +3,11 @@
 //! The search walks *runs* of neighbouring frames that are all free or all not free. It
 //! remembers the start of the free run that reaches the current position. A run that must contain a
 //! whole pageblock is searched in the maps of gigablocks. Of the pageblocks that are not wholly
-//! free, this search reads only the two next to each run of wholly free ones. If a header shows
-//! that no run inside its pageblock is long enough, only the free frames at both ends of the
-//! pageblock are examined. The search is done in steps, so that the lock can be released between
-//! them. Frames that were free may be allocated before the lock is held again.
+//! free, this search reads only the two next to each run of wholly free ones, and the first and
+//! last of each leaf (64 pageblocks). If a header shows that no run inside its pageblock is long
+//! enough, only the free frames at both ends of the pageblock are examined. The search is done in
+//! steps, so that the lock can be released between them. Frames that were free may be allocated
+//! before the lock is held again.
 
 use super::{Buddy, FRAMES, gigablock::spans, levels::WORDS};
 use crate::types::PAGEBLOCK_ORDER;

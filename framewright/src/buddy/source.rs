@@ -55,7 +55,7 @@ pub(crate) enum SourceKind {
     /// Pageblocks whose allocated frames were all requested as movable.
     #[default]
     AllMovable,
-    /// Pageblocks that contain other allocated frames, too.
+    /// Pageblocks with free frames and with allocated frames that were not requested as movable.
     HasUnmovable,
     /// Pageblocks full of frames that were requested as movable.
     Full,

@@ -42,9 +42,9 @@ pub(crate) struct Want {
 const ROUNDING: u32 = 32;
 
 impl Buddy<'_> {
-    /// Takes up to `want.blocks` blocks of an order and appends them to `out`: of the requested type
-    /// first, then by fallback, and from the reserve as the request allows. Returns the fallback, if one
-    /// was needed.
+    /// Takes about `want.blocks` blocks, at most `want.at_most`, and appends them to `out`: of the
+    /// requested type first, then by fallback, and from the reserve as the request allows. Returns the
+    /// fallback, if one was needed.
     ///
     /// A batch that found some blocks of its own type does not fall back: a partial refill does not mix types.
     pub(crate) fn take_bundles(

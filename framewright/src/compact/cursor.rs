@@ -8,16 +8,16 @@
 //! position where the last call stopped, and first uses the candidates that the last call found and
 //! did not use. If a whole round finds nothing, there is probably nothing to empty. From then on a
 //! request searches one piece only, until something is found: alternately at the cursor, and at the
-//! heads of the lists, where the pageblocks appear that have become the emptiest ones. Other
-//! callers still search a whole round.
+//! heads of the lists, because the pageblocks that have become the emptiest are there. Other callers
+//! still search a whole round.
 //!
 //! Full pageblocks exist nearly always, and most of them cannot be emptied for lack of target
 //! frames. So a round counts as empty if it found nothing before the search for full pageblocks,
 //! unless a full one could be emptied.
 //!
-//! A pageblock that could not be emptied gets a skip hint. After an empty round all skip hints are
-//! reset. Until a pageblock is emptied, each reset doubles the number of empty rounds before the
-//! next one.
+//! A pageblock gets a skip hint if its pages could not all be moved, but not if target frames or the
+//! budget were lacking. After an empty round all skip hints are reset. Until a pageblock is emptied,
+//! each reset doubles the number of empty rounds before the next one.
 
 use super::deferral::Deferral;
 use crate::{

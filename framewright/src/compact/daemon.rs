@@ -14,8 +14,9 @@ use crate::{
 };
 
 impl<P: Platform> CompactZones<'_, '_, P> {
-    /// Whether a zone of the node has fewer free pageblocks than its huge-page reserve requires,
-    /// and enough free frames to form more.
+    /// Whether a zone of the node has fewer free pageblocks than its huge-page reserve requires, and
+    /// enough free frames to form more. `false` while earlier failures defer this; each call shortens
+    /// the deferral.
     pub(crate) fn can_fill_huge_reserve(&self, node: NodeId) -> bool {
         let is_off = self.memory.tuning().compact.method == CompactMethod::Off;
         let mut zones = self.memory.numbered_zones_of(node);
@@ -125,7 +126,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     /// Forms the pageblocks that the huge-page reserve of a zone lacks, as far as its free frames
-    /// allow. Returns whether all of them are formed now.
+    /// allow. Returns whether this call formed the last of them.
     fn fill_huge_reserve(&mut self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let deferral = &ctx.hints.huge_reserve;
         let (zone, platform) = (ctx.on_cpu.zone, ctx.on_cpu.platform);

@@ -57,8 +57,8 @@ impl Deferral {
             && self.considered.load(Ordering::Relaxed) < 1 << self.shift()
     }
 
-    /// Records that a request has got a block of `order`: orders up to this one are no longer
-    /// deferred, and the next deferral starts with the shortest length.
+    /// Records success for `order`: orders up to this one are no longer deferred, and the next
+    /// deferral starts with the shortest length.
     pub(crate) fn reset(&self, order: Order) {
         self.considered.store(0, Ordering::Relaxed);
         self.shift.store(0, Ordering::Relaxed);

@@ -82,8 +82,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
 
     /// Forms a block for the caller, without a token, for instance for a background thread that
     /// replaces small pages by huge ones. There may be no block even after `Compacted::Success`: a
-    /// block that other callers complete by freeing memory is on the lists, where any request may
-    /// take it.
+    /// block that was not captured is on the lists, where any request may take it.
     pub fn form(
         &mut self,
         request: Request,
@@ -101,7 +100,7 @@ impl<'m, P: Platform> Compactor<'_, 'm, P> {
     }
 
     /// Compacts all zones of a node as thoroughly as possible without using their reserves. Returns
-    /// the number of frames that moved.
+    /// the number of frames of the memory that moved meanwhile.
     pub fn compact_node(&mut self, node: NodeId) -> u64 {
         let memory = self.memory;
         let before = self.zones.stats().pgmigrate_success;

@@ -136,8 +136,8 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
         state.result
     }
 
-    /// Whether the zone's buddy allocator lacks some free frames: they are on CPU lists, in the
-    /// depot, or waiting for a flush.
+    /// Whether the zone's buddy allocator may lack some free frames, because frames of some zone are
+    /// on CPU lists or waiting for a flush, or frames of this zone are in the depot.
     pub(super) fn has_undrained(&self, ctx: ZoneContext<'c, 'm, P>) -> bool {
         let memory = self.memory;
         memory.held_by_cpus() > 0 || ctx.on_cpu.zone.in_depot() > 0 || self.tlb.deferred() > 0

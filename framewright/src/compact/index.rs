@@ -4,10 +4,11 @@
 //!
 //! Pages move only into pageblocks that are at least as full as their own. So the free frames of a zone are never
 //! spread again, and compaction always makes progress. Pageblocks with unmovable frames are an exception: they will not
-//! become free as a whole anyway, so they receive pages however empty they are. The search for the next pageblock to
-//! empty ([`search`](super::search)) reads pageblock headers. It prefers the emptiest pageblock whose frames were all
-//! requested as movable. If there is none, it returns a pageblock that seems to contain unmovable frames, and, as
-//! a last resort, a full pageblock.
+//! become free as a whole anyway, so they receive pages however empty they are. Pages of a run of
+//! several pageblocks move into any movable pageblock. The search for the next pageblock to empty
+//! ([`search`](super::search)) reads pageblock headers. It prefers the emptiest pageblock whose frames
+//! were all requested as movable. If there is none, it returns a pageblock that seems to contain
+//! unmovable frames, and, as a last resort, a full pageblock.
 
 use core::ops::Range;
 

@@ -18,8 +18,8 @@
 //! **By two scanners**, as Linux does, for comparison (feature `compare`): a migrate scanner moves
 //! up through the zone and claims pages, and a free scanner moves down and takes free frames as
 //! targets, until the scanners meet. Their positions are cached, and pageblocks that were scanned
-//! without success get a skip hint. Four of the scanners' rules were wrong in Linux until 2013; each
-//! of these repairs can be switched off (`CompactRepairs`).
+//! without success get a skip hint. Four of the scanners' rules were wrong in Linux until 2013; the
+//! repair of each rule can be switched off (`CompactRepairs`).
 //!
 //! **Modes** ([`MigrateMode`]): compaction waits for nothing, for locks only, or for anything.
 //! After failures, up to 63 attempts in a row are deferred.
@@ -114,7 +114,7 @@ enum Caller {
         /// Whether the run also tries pageblocks with skip hints.
         thorough: bool,
     },
-    /// Background compaction, after a request that could not wait.
+    /// Background compaction, after a request that could not wait, or for the huge-page reserve.
     Daemon,
     /// Background compaction, before any request.
     Proactive,
@@ -206,7 +206,8 @@ enum Outcome {
     /// The zone was searched from the position where the last run had ended. Compaction by index
     /// uses this value for a pageblock whose pages have no free frames to move to.
     PartialSkipped,
-    /// Contention ended the run, or it has spent its budget.
+    /// The run ended early: because of contention, with its budget spent, or because the rest of the
+    /// search is left to a later call.
     Contended,
     /// A block has formed.
     Success,

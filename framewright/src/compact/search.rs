@@ -3,11 +3,11 @@
 //! A piece of the search reads at most `compact.headers_per_piece` headers under one hold of the
 //! zone lock. It continues at the position where the last piece stopped
 //! ([`cursor`](super::cursor)). Single pageblocks are searched on the lists, emptiest first. A
-//! pageblock that could not be emptied gets a skip hint, and is skipped until no other pageblock is
-//! left. The search for full pageblocks, by address, is last, and only for a request or for a whole
-//! node on demand. Each full pageblock costs as many moves as a pageblock has frames, and its pages
-//! can move only into pageblocks with unmovable frames. Runs of pageblocks, for larger blocks, are
-//! searched by address, too, with a cursor of their own.
+//! pageblock whose pages could not all be moved gets a skip hint, and is skipped until no other
+//! pageblock is left. Full pageblocks are searched last, by address, and only for a request or for a
+//! whole node on demand. Each full pageblock costs as many moves as a pageblock has frames, and its
+//! pages can move only into pageblocks with unmovable frames. Runs of pageblocks, for larger blocks,
+//! are searched by address, too, with a cursor of their own.
 
 use super::{
     Compactor, Goal,
@@ -57,8 +57,8 @@ impl<'q> SearchPass<'q> {
         }
     }
 
-    /// Takes a partly emptied source, and clears its skip hint: every source that could not be
-    /// emptied got one.
+    /// Takes a partly emptied source, and clears its skip hint, if it has one: its pages may be
+    /// movable now.
     fn take_partly_emptied<P: Platform>(&mut self, ctx: ZoneContext<'_, '_, P>) -> Option<Source> {
         let source = self.partly_emptied.next()?;
         ctx.hints.skip.clear(source.index);
@@ -132,7 +132,7 @@ impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     }
 
     /// Whether the search is over when no source of `kind` is left. `last_round_empty`: the whole
-    /// round found nothing.
+    /// round found nothing. At the end of an empty round, also resets the skip hints if that is due.
     fn is_exhausted(
         &self,
         ctx: ZoneContext<'c, 'm, P>,

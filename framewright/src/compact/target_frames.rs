@@ -18,7 +18,8 @@ use crate::{
 /// Frames that are taken at once.
 const BATCH: u32 = 64;
 
-/// Targets in the movable pageblocks of a zone, from the fullest pageblock first.
+/// Targets in the movable pageblocks of a zone, from the fullest pageblock first. For a full source:
+/// only in pageblocks with unmovable frames, from the emptiest first.
 pub(super) struct TargetFrames<'r, 'm, P: Platform> {
     on_cpu: ZoneOnCpu<'r, 'm, P>,
     /// The pageblocks that targets are taken from.
@@ -38,7 +39,7 @@ pub(super) struct TargetFrames<'r, 'm, P: Platform> {
 }
 
 impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
-    /// Targets in any pageblock.
+    /// Targets in any movable pageblock.
     pub(super) fn in_zone(at: ZoneOnCpu<'r, 'm, P>) -> Self {
         let (stash, freed) = (Bundles::new(), Bundles::new());
         Self {
@@ -61,7 +62,7 @@ impl<'r, 'm, P: Platform> TargetFrames<'r, 'm, P> {
         target_frames
     }
 
-    /// Targets in any pageblock, but not from the reserve of the zone, because the frames that
+    /// Targets in any movable pageblock, but not from the reserve of the zone, because the frames that
     /// pages leave stay isolated for longer.
     pub(super) fn above_reserve(at: ZoneOnCpu<'r, 'm, P>) -> Self {
         let mut target_frames = Self::in_zone(at);

@@ -41,8 +41,8 @@ impl CpuState {
 
     /// Claims CPU `id` for one token if it is online.
     ///
-    /// The state is read before the claim as well, so that an attempt to claim an offline CPU never
-    /// claims it, not even for a moment.
+    /// The state is read before the claim as well, so that an attempt to claim a CPU that is
+    /// offline already does not claim it, not even for a moment.
     pub(super) fn claim_online(&self, id: CpuId) -> Result<(), CpuError> {
         if !self.is_online() {
             return Err(CpuError::Offline(id));

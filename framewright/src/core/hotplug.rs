@@ -5,8 +5,9 @@
 //! ([`Presence::InPieces`](crate::Presence)), memory is added in pieces of any length. Linux puts new
 //! memory at the tail of a free list, so that it is used last. That is not necessary here, because the allocator splits
 //! whole free pageblocks last anyway.
-//! A removal isolates the pageblocks and drains the CPU lists. It succeeds if all frames are free then; otherwise it
-//! fails with [`HotplugError::Busy`] and names the frames in use.
+//! A removal isolates the pageblocks, drains the CPU lists, and lets the caller move pages out of the
+//! range. It succeeds if all frames are free then; otherwise it fails with [`HotplugError::Busy`] and names
+//! the frames in use.
 //!
 //! Afterwards the watermarks and the limits of CPU lists are set for the new size. The memory's
 //! generation changes, which tells requests on the slow path to start again. The hotplug lock
@@ -87,9 +88,9 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         }
     }
 
-    /// Removes memory. Isolates the range, then calls `evacuate` with the zone and the range in it,
-    /// which tries to free the frames in use. If some are still in use after that, calls
-    /// `in_the_way` with them.
+    /// Removes memory. Isolates the range and drains the CPU lists. Then calls `evacuate`, which
+    /// gets the zone and the range in it, and tries to free the frames in use. If some are still in
+    /// use after that, calls `in_the_way` with them.
     ///
     /// # Errors
     ///

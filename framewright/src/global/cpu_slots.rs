@@ -27,7 +27,8 @@ impl<P: Pinning> fmt::Debug for CpuSlots<P> {
 }
 
 impl<P: Pinning> CpuSlots<P> {
-    /// The memory with its slots: that of CPU n is the nth. CPUs without a slot are refused.
+    /// The memory with its slots; slot n belongs to CPU n. On a CPU without a slot, allocations are
+    /// refused, and frees go to the zone.
     ///
     /// # Safety
     ///

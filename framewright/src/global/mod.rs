@@ -3,8 +3,8 @@
 //! A constant expression creates a [`Global`], and one call [initialises](Global::init) it. It
 //! contains the tokens of the CPUs: each is claimed when its CPU allocates or frees for the first
 //! time. So an embedder needs no statics of its own for tokens, and `unsafe` code only to implement
-//! two traits that describe its machine: [`Pinning`] (the CPU of the caller) and [`Mapped`] (the
-//! addresses of frames).
+//! the traits that describe its machine: [`Platform`], [`Pinning`] (the CPU of the caller) and
+//! [`Mapped`] (the addresses of frames).
 //!
 //! Only one caller uses a token at a time. Pinning excludes other threads. The token may be in use
 //! when an interrupt handler runs, when the library calls a hook of the embedder, or when a thread
@@ -238,7 +238,7 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     ///
     /// # Errors
     ///
-    /// [`GlobalError`]: not initialised, a CPU that the memory was not made for, or no memory.
+    /// [`GlobalError`]: not initialised, a CPU whose token cannot be claimed, or no memory.
     #[inline(always)]
     pub fn alloc(&'static self, request: Request) -> Result<Block<'static>, GlobalError> {
         self.cpus()?.alloc(request)
@@ -279,8 +279,8 @@ impl<P: Pinning, const CPUS: usize> Global<P, CPUS> {
     ///
     /// # Errors
     ///
-    /// [`GlobalError::NotInitialised`], or [`GlobalError::Cpu`] if a hook of the embedder calls this while the library
-    /// uses the token.
+    /// [`GlobalError::NotInitialised`], or [`GlobalError::Cpu`] if a hook of the embedder calls this
+    /// while the library uses the token, or if the CPU has no slot.
     ///
     /// # Safety
     ///

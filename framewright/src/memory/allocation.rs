@@ -68,8 +68,8 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// # Errors
     ///
-    /// [`RangeError::NotFound`] if no zone has a suitable run of free frames. The CPU lists were
-    /// drained before the last search.
+    /// [`RangeError::NotFound`] if no zone has a suitable run of free frames. Unless the request cannot
+    /// wait, the CPU lists were drained before the last search.
     pub fn alloc_contiguous(&self, wanted: &Contiguous) -> Result<Extent<'m>, RangeError> {
         self.core.alloc_contiguous(wanted)
     }

@@ -23,7 +23,8 @@ pub struct ZoneInfo {
     pub spanned: u64,
     /// Frames that the zone manages: present and not holes.
     pub managed: u64,
-    /// Free frames in the zone. Those on CPU lists and in isolated pageblocks are not counted.
+    /// Free frames in the zone. Those on CPU lists, in the depot and in isolated pageblocks are not
+    /// counted.
     pub free: u64,
     /// Frames on CPU lists and in quarantine.
     pub held_by_cpus: u64,
@@ -112,8 +113,8 @@ impl<P: Platform> Memory<'_, P> {
         self.core.zones().iter().map(Zone::managed).sum()
     }
 
-    /// Free frames in the zones, possibly stale. Those on CPU lists and in isolated pageblocks
-    /// are not counted.
+    /// Free frames in the zones, possibly stale. Those on CPU lists, in depots and in isolated
+    /// pageblocks are not counted.
     #[must_use]
     pub fn free(&self) -> u64 {
         self.core.zones().iter().map(Zone::free).sum()

@@ -329,7 +329,7 @@ pub struct Part {
     pub bytes: usize,
     /// Whether its size grows with the number of CPUs instead of the amount of memory.
     pub per_cpu: bool,
-    /// Whether the part exists only on request of the configuration.
+    /// Whether the part exists only if the configuration asks for it, or if the platform traces.
     pub optional: bool,
 }
 

@@ -1,11 +1,11 @@
 //! Optional side tables: arrays with one entry per frame.
 //!
-//! The allocator itself uses two bits per frame. An embedder that needs more, such as a byte of
-//! flags or a word for the owner, requests it in its [`Config`](super::Config);
-//! [`Layout`](super::Layout) computes the size. The embedder defines the meaning of the flags and
-//! owner words; the library never reads or writes them. (The byte of state per frame of
-//! [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) is not one of these tables; it belongs
-//! to the zones.)
+//! The allocator itself uses two bits per frame, and a third one if raw frees are checked (the
+//! default). An embedder that needs more, such as a byte of flags or a word for the owner, requests it
+//! in its [`Config`](super::Config); [`Layout`](super::Layout) computes the size. The embedder defines
+//! the meaning of the flags and owner words; the library never reads or writes them. (The byte of
+//! state per frame of [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) is not one of these
+//! tables; it belongs to the zones.)
 
 use super::Memory;
 use crate::{

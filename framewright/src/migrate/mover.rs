@@ -114,8 +114,8 @@ pub enum ClaimEnd {
     TooMany,
 }
 
-/// An embedder's steps of a migration, which the [module](super) describes. All methods get
-/// slices, and no method is called under a lock of the library.
+/// An embedder's steps of a migration, which the [module](super) describes. All methods but
+/// [`Mover::claim`] get slices, and no method is called under a lock of the library.
 ///
 /// # Safety
 ///
@@ -139,7 +139,8 @@ pub enum ClaimEnd {
 ///   frames leak.
 pub unsafe trait Mover<P: Platform> {
     /// Claims the pages that occupy any of `frames`, in ascending order. Each of the frames was
-    /// allocated or on the lists of a CPU a moment ago; the embedder may have freed it since.
+    /// allocated, on the lists of a CPU, in the depot, or waiting for a flush a moment ago; the
+    /// embedder may have freed it since.
     fn claim(&self, frames: FrameRange, effort: &Effort, claims: &mut Claims<'_>) -> ClaimEnd;
 
     /// Locks each page and its new frames, removes the page from every page table, and adds the

@@ -51,10 +51,11 @@ counters! {
     compact_daemon_wake,
     /// Headers of pageblocks that were examined.
     compact_headers_scanned,
-    /// Pageblocks that compaction by index has emptied.
+    /// Pageblocks that compaction by index has emptied. For another order than that of a pageblock:
+    /// blocks of this order.
     compact_pageblocks_emptied,
-    /// Runs of scanners that began with a reset of skip hints and positions, because compaction had been deferred often
-    /// enough (`compact.method=scan`, as the three below).
+    /// Runs of scanners that were the first after the longest deferral. They begin with a reset of skip
+    /// hints and positions if the scanners have met (`compact.method=scan`, as the three below).
     scan_restarts,
     /// Searches of the free scanner that found no free frame up to the other scanner.
     scan_without_targets,

@@ -1,8 +1,9 @@
 //! Counters of one CPU.
 //!
 //! The hot path counts only the blocks allocated and freed, with plain loads and stores next to the lists
-//! (`crate::pcp`). The counters in this module change once per batch. They need atomic additions, because a remote
-//! drainer adds to them, too. One atomic addition per batch is cheap enough.
+//! (`crate::pcp`). The counters in this module change off the hot path: once per batch, or once per
+//! request that leaves it. They need atomic additions, because a remote drainer adds to them, too. That
+//! is cheap enough there.
 
 use crate::sync::{AtomicU64, Ordering};
 

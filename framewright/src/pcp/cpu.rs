@@ -121,8 +121,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         checked
     }
 
-    /// Marks every frame from `start` to `end`, which were taken by [`ZoneOnCpu::take_range`], as a block of order 0.
-    /// [`ZoneOnCpu::unfold_range`] must follow.
+    /// Marks the frames from `start` to `end`, which [`ZoneOnCpu::take_range`] has taken, as blocks of
+    /// order 0. [`ZoneOnCpu::unfold_range`] must follow.
     ///
     /// # Errors
     ///

@@ -43,9 +43,10 @@ impl DrainBatch {
 }
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// Decides which blocks go to the depot from now on, by the reason of the drain. The blocks of
-    /// a requested drain go to the buddy. All blocks of a burst of high-order frees go to the depot,
-    /// because they were allocated on another CPU and will soon be allocated there again.
+    /// Decides which blocks go to the depot from now on, by the reason of the drain. The blocks of a
+    /// requested drain go to the buddy, and so do all blocks while the zone is below its high watermark.
+    /// Otherwise all blocks of a burst of high-order frees go to the depot, because they were allocated on
+    /// another CPU and will soon be allocated there again.
     pub(super) fn set_depot_share(&self, leaving: &mut DrainBatch, reason: DrainReason) {
         leaving.max_blocks = match reason {
             DrainReason::Capacity | DrainReason::Threshold => SMALL_BUNDLE,
@@ -173,8 +174,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
     }
 
-    /// Returns a chunk of the depot's blocks to the buddy. The result is the number of frames; 0 if
-    /// the depot has no such blocks.
+    /// Returns up to a chunk of the depot's blocks, of a kind that `which` selects, to the buddy.
+    /// The result is the number of frames; 0 if the depot has no such blocks.
     pub(super) fn shrink_depot(&self, which: FlushScope) -> u64 {
         if self.zone.in_depot() == 0 {
             return 0;
@@ -187,8 +188,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         frames
     }
 
-    /// If the depot has surplus (blocks that were not used in the last interval), returns up to a
-    /// chunk of blocks of such a kind to the buddy. Ends the depot's interval when its time is over.
+    /// If the depot has surplus (blocks that were not used in the last interval), returns up to a chunk of
+    /// blocks of one kind with surplus to the buddy. Ends the depot's interval when its time is over.
     /// Called after each refill from the zone, and after each drain of blocks into the depot.
     pub(super) fn trim_depot(&self) {
         if self.zone.depot_interval_ended(self.platform) {

@@ -1,8 +1,8 @@
 //! Frees that the hot path cannot serve, and draining.
 //!
-//! Each hold of the zone lock drains at most 64 bundles, in at most `pcp.hold_pageblocks` pageblocks. The bundles are
-//! selected before the lock is taken
-//! ([`BulkFree::SelectBeforeLock`](crate::tuning::BulkFree)).
+//! Each hold of the zone lock drains at most 64 bundles to the buddy, in at most `pcp.hold_pageblocks`
+//! pageblocks, and at most a `BlockStack` of blocks to the depot. The blocks are selected before the lock
+//! is taken ([`BulkFree::SelectBeforeLock`](crate::tuning::BulkFree)).
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, lists::Pushed};
 use crate::{
@@ -31,8 +31,8 @@ impl Due {
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Frees a block to its list, or to the zone if it has none. Returns the refusal of this block
-    /// if hardening refuses it at the call. Without states of frames (hardening below *tracked*), a
-    /// block on a list is checked when it leaves the list.
+    /// if hardening refuses it at the call. At the level *checked*, a block on a list is checked
+    /// when it returns to the zone.
     pub(crate) fn free(&mut self, frame: u32, order: Order) -> Refusals {
         self.platform.cost(Cost::SlowFree, 1);
         if let Err(refusals) = self.retire(frame, order) {
@@ -158,7 +158,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         refusals
     }
 
-    /// Counts a free to a list. Returns the frames that must leave now by the sizing rules.
+    /// Counts a free to a list. Returns the number of frames that must leave now by the sizing
+    /// rules.
     fn count_free(
         &self,
         lists: &mut Lists<'m>,

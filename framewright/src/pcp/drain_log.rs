@@ -1,7 +1,8 @@
 //! Blocks that remote drainers have taken off the lists of a CPU for a zone, until their events are traced.
 //!
-//! A drainer empties the lists in one visit, and no hook may be called inside the lists. So it logs the blocks that it
-//! takes. Only memories on machines with [`Platform::TRACING`](crate::Platform::TRACING) have logs.
+//! A drainer empties the lists in one visit, and no trace event may be emitted inside the lists. So the
+//! drainer logs the blocks that it takes. Only memories on machines with
+//! [`Platform::TRACING`](crate::Platform::TRACING) have logs.
 
 use super::{ListIndex, pages::RING};
 use crate::buddy::{Bundle, Bundles};

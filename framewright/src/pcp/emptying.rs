@@ -27,7 +27,7 @@ const BURST: u64 = 256;
 /// The traffic of a CPU, for detecting bursts of frees.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Burst {
-    /// The counts of frames allocated and freed so far, at the last spill.
+    /// The counts of frames allocated and freed, at the last spill of a ring for emptying pageblocks.
     seen: (u64, u64),
     /// The count of frames freed at the start of the current run of frees.
     start: u64,
@@ -57,10 +57,10 @@ impl Burst {
 }
 
 impl<'m> Lists<'m> {
-    /// Makes space on the full ring of a list of emptying pageblocks. During a burst of frees all
-    /// blocks go to the store. If the store then has more frames than the CPU may hold, about a
-    /// quarter of that limit goes to `leaving`. Without a burst, the oldest blocks of the ring go
-    /// to `leaving`.
+    /// Makes space on the full ring of a list of emptying pageblocks. During a burst of frees, if
+    /// the CPU may hold [`LONG_LISTS`] frames, all blocks go to the store. If the store then has
+    /// more frames than the CPU may hold, about a quarter of that limit goes to `leaving`.
+    /// Otherwise the oldest blocks of the ring go to `leaving`.
     #[inline(never)]
     pub(super) fn spill_emptying(
         &mut self,
@@ -137,7 +137,8 @@ impl<'m> Lists<'m> {
 }
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
-    /// Returns a batch of the blocks of emptying pageblocks in the store to the zone.
+    /// Returns a batch of the blocks of emptying pageblocks, from the store and the rings, to the
+    /// zone.
     #[cold]
     #[inline(never)]
     pub(super) fn return_emptying(&mut self) {

@@ -20,8 +20,8 @@ use crate::{
     zone::{BlockKind, RefillDemand},
 };
 
-/// The maximum number of blocks that a refill takes from the depot for one list. Only a list of
-/// single frames that ran out gets more: up to a whole ring.
+/// The maximum number of blocks that a refill takes from the depot for one list. Only a refill of
+/// the list of single frames takes more for that list: up to a whole ring.
 const REFILL_MAX: usize = 64;
 
 /// The number of spills that bypass the store after a spill of scattered blocks: the next blocks
@@ -34,7 +34,8 @@ pub(crate) struct Lists<'m> {
     pub(super) quarantine: Quarantine<'m>,
     /// Lists that recently ran out of blocks, a bit each.
     ran_out: u32,
-    /// Lists whose blocks went to the store or came from it since frames left because of the limit, a bit each.
+    /// Lists whose blocks went to the store or came from it since the last call of [`Lists::leaving`], a
+    /// bit each.
     used: u32,
     /// Spills that still bypass the store.
     bypasses: u8,
@@ -123,9 +124,10 @@ impl<'m> Lists<'m> {
         (len > 0).then_some(len)
     }
 
-    /// The list whose blocks are to leave because the CPU holds too many: one with blocks in the store that was not
-    /// used since the last call, or else `freed`. Otherwise frames of past work would stay for ever, while each burst of
-    /// frees sends its own blocks to the zone, and each burst of allocations fetches them again.
+    /// The list whose blocks are to leave because the CPU holds too many: one with blocks in the store that
+    /// was not used since the last call, or else `freed`. If blocks of `freed` always left, frames of past
+    /// work would stay for ever, while each burst of frees sends its own blocks to the zone, and each burst
+    /// of allocations fetches them again.
     pub(super) fn leaving(&mut self, freed: ListIndex) -> ListIndex {
         let used = core::mem::take(&mut self.used) | bit(freed);
         let is_idle = |list: &ListIndex| {
@@ -173,8 +175,8 @@ impl<'m> Lists<'m> {
         pushed
     }
 
-    /// Puts blocks from the zone on the ring of a list, which is empty, and the rest into the
-    /// store. Bundles for which `stays` returns `false` are appended to `leaving`.
+    /// Puts the first bundle from the zone on the ring of a list if that is empty, and the rest
+    /// into the store. Bundles for which `stays` returns `false` are appended to `leaving`.
     pub(super) fn accept(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -250,7 +252,8 @@ impl<'m> Lists<'m> {
         wanted
     }
 
-    /// Puts blocks on a ring; the last one is allocated first. Returns `false` if they do not fit.
+    /// Puts blocks on a ring; the last one is allocated first. Returns `false` if they do not fit,
+    /// or if the ring is closed.
     #[inline(never)]
     pub(super) fn accept_run(
         &mut self,
@@ -291,7 +294,8 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// Moves up to `count` blocks of a ring, the coldest, into the store. Stops earlier when `leaving` is full.
+    /// Moves up to `count` blocks of a ring, the coldest, into the store; pageblocks go to `leaving` instead.
+    /// While spills bypass the store, moves the whole ring to `leaving`. Ends early when `leaving` is full.
     pub(super) fn spill(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,

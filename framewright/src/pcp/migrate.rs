@@ -53,8 +53,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.pages.counters.pgfree.add(frames - refusals.frames);
     }
 
-    /// Takes the block at `frame`, which is free, for a request of type `of`. An isolated pageblock
-    /// gets this type.
+    /// Takes the block at `frame` for a request of type `of`; `false` if it is not free. An
+    /// isolated pageblock that is taken as a whole gets this type when its isolation ends.
     pub(crate) fn take_block(&self, frame: u32, order: Order, of: MigrateType) -> bool {
         let end = frame + order.frames() as u32;
         let take = |buddy: &mut Buddy<'_>| {

@@ -2,7 +2,7 @@
 //!
 //! A CPU has a list for each of the orders 0 to 3 by mobility, and two for pageblocks. Frees in
 //! pageblocks that are to become empty have a list for each of the orders 0 to 3 ([`emptying`]). A
-//! list has two parts:
+//! list has two parts, a list of pageblocks only the first:
 //!
 //! * a *ring* of at most 128 blocks, used last in, first out: the block freed last is allocated
 //!   first, while it is in the cache. The hot path uses the ring only;
@@ -10,9 +10,10 @@
 //!   masks of 64 neighbours. A full ring moves its colder half into the store, where neighbouring
 //!   frames are joined *before* any lock is taken; an empty ring is filled from the store.
 //!
-//! The zone is used only when the store has no block of the list, or when the CPU has more frames
-//! than its limit. Blocks then move between lists and zone in batches, one hold of the zone lock
-//! for each: as bundles, or as single frame numbers through the zone's depot ([`depot`]).
+//! The zone is used when the store has no block of the list, when the CPU has more frames than its
+//! limit, and for blocks that the store has no space for or that are in pageblocks to become empty.
+//! Blocks then move between lists and zone in batches, one hold of the zone lock for each: as
+//! bundles, or as single frame numbers through the zone's depot ([`depot`]).
 //!
 //! At [`Hardening::Paranoid`](crate::tuning::Hardening::Paranoid) the rings are closed and the
 //! store stays empty; freed blocks wait in a quarantine instead ([`paranoid`]).

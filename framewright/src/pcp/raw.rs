@@ -2,7 +2,8 @@
 //! *checked* checks the free before the block reaches a list.
 //!
 //! Only raw frees have this cost. The lists of the CPU are searched first, then the zone. A drainer
-//! moves blocks from the lists to the zone and never back, so no block is missed by both searches.
+//! moves blocks from the lists to the zone and never back, so a block that it moves meanwhile is
+//! found. Blocks on the lists of other CPUs and in the depot are not found.
 
 use super::{ListIndex, Lists, OwnedZoneOnCpu, pages::ListsContext};
 use crate::{

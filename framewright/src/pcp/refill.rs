@@ -12,7 +12,8 @@ use crate::{
     },
 };
 
-/// Maximum number of blocks in a refill while blocks of emptying pageblocks wait in the store.
+/// Maximum number of blocks in a refill while blocks of emptying pageblocks wait in the store or on
+/// a long ring.
 const SMALL_REFILL: u32 = 512;
 
 /// The result of an attempt to allocate from the lists.

@@ -2,9 +2,9 @@
 //! they may contain.
 //!
 //! The rules are Linux's (6.7 and later), with two differences. First, they are evaluated when a
-//! ring is refilled or spills, not per operation, so the hot path has no state for them. Second,
-//! while a CPU only allocates, refills of every order grow, not only refills of order 0, because a
-//! huge page costs a lock acquisition like any other block.
+//! ring is refilled or spills or a high-order free may drain, not per operation. So the hot path
+//! only counts frames. Second, while a CPU only allocates, refills of every order grow, not only
+//! refills of order 0, because a huge page costs a lock acquisition like any other block.
 
 mod high_order;
 
@@ -186,8 +186,9 @@ impl Sizing {
     /// Blocks that the ring of a list may contain: two batches of frames, but at least 2 blocks of
     /// order 0, or 32 blocks of another order, because otherwise a free of order 3 would often
     /// spill. For orders 1 to 3, the 32 blocks are limited to an eighth of the frames that the CPU
-    /// may hold. The ring for emptying pageblocks contains as many frames as one hold of the zone
-    /// lock may free in different pageblocks.
+    /// may hold. No ring contains more frames than the CPU may hold. The ring for emptying
+    /// pageblocks contains as many frames as one hold of the zone lock may free in different
+    /// pageblocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         if self.is_disabled() {
             return 0;

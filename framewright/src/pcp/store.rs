@@ -3,8 +3,9 @@
 //! A *bundle* is a mask of blocks within 64 neighbouring frames, one word of the zone's map. The
 //! store is a table of slots, each for one bundle; the number of the word determines the slot.
 //! Frames of the same word meet in the same slot, in any order in which they are freed, so that
-//! blocks reach the zone in groups. If two words need the same slot, the older bundle goes to the
-//! zone. A set for each list records the slots that it occupies.
+//! blocks reach the zone in groups. If two words need the same slot, one of the bundles goes to the zone: the
+//! newer one if its pageblock is emptying, usually also if it is small ([`DISPLACE_ONE_IN`]), else the older
+//! one. A set for each list records the slots that it occupies.
 
 use super::ListIndex;
 use crate::{

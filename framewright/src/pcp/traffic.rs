@@ -1,7 +1,7 @@
 //! The frames that a CPU has allocated and freed through its lists of a zone.
 //!
-//! The hot path counts them, and tests whether a free of order 1 to 3 may drain the lists. Only such a free takes the
-//! slow path, where the rule decides ([`Sizing::on_free`](super::Sizing::on_free)).
+//! The hot path counts them, and tests whether a free of order 1 to 3 may drain the lists. Such a free
+//! takes the slow path, where the rule decides ([`Sizing::on_free`](super::Sizing::on_free)).
 //!
 //! Access: only the side that is inside the lists writes. Any CPU may read.
 
@@ -68,7 +68,7 @@ impl Traffic {
                 >= self.may_drain_from.load(Ordering::Relaxed)
     }
 
-    /// Sets the number of frames freed from which on a free of order 1 to 3 may drain.
+    /// Lets a free of order 1 to 3 drain only once `freed` frames have been freed.
     pub(super) fn set_may_drain_from(&self, freed: u64) {
         self.may_drain_from.store(freed, Ordering::Relaxed);
     }

@@ -227,7 +227,7 @@ pub trait Probe {
     }
 
     /// Simulation: whether to force the rare outcome at `site`, as [`Site`] describes it. With
-    /// `false` the outcome is the real one. Must not always be `true`, because requests that may
+    /// `false` the outcome is the real one. Must not always be `true`, because requests that must
     /// not fail would retry for ever.
     #[inline(always)]
     fn force(&self, site: Site) -> bool {

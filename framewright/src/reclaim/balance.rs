@@ -139,7 +139,7 @@ fn inactive_ratio(pages: u64) -> u64 {
 
 /// The weights of both kinds, from their recent costs.
 fn weights(anon: u64, file: u64, swappiness: u64) -> [u64; PageKind::COUNT] {
-    // The sum of both costs is added to each, so that no weight becomes 0.
+    // The sum of both costs is added to each, so that costs alone give no kind less than a third.
     let total = anon + file;
     let (anon, file) = (total + anon, total + file);
     let all = anon + file + 1;

@@ -2,10 +2,10 @@
 //!
 //! Two bits are the place of the page ([`Place`]). The place, and the flags that select the list of
 //! the page ([`Flags::list`]), change only under the LRU lock of the node. There are two
-//! exceptions. From *unknown* to *pending* and from *isolated* to *unknown*, no other code knows
-//! the page. The list of an isolated page is changed by the caller that has isolated it. The other
-//! flags are hints and can change at any time. Therefore every change is an atomic update of the
-//! whole byte.
+//! exceptions. The changes from *unknown* to *pending* and from *isolated* to *unknown* need no lock,
+//! because no other code uses the page. The list of an isolated page is changed by the caller that has
+//! isolated it. The other flags are hints and can change at any time. Therefore every change is an
+//! atomic update of the whole byte.
 //!
 //! A CPU that moves a page from *listed* to *isolated* has claimed it; other CPUs do not touch the
 //! page. A batch may have an entry for a page that was removed since, and perhaps added again. Such

@@ -19,8 +19,9 @@
 //!
 //! **Reclaim is bounded.** A sweep scans at most the length of each list >> priority. It is
 //! repeated at the same priority only while it reaches its target. Priorities go from 12 (a 4096th
-//! of a list) down to 0 (the whole list). If even that frees nothing, reclaim has failed. A page
-//! that cannot be written becomes active, so that it is not scanned again at once.
+//! of a list) down to 0 (the whole list), or to 1 in the background. If even that frees nothing,
+//! reclaim has failed. A page that cannot be written becomes active, so that it is not scanned again
+//! at once.
 //!
 //! **Lost races are cheap.** Isolating a page claims it (`flags`), and other code does not touch a
 //! claimed page. An owner that no longer needs a page while it is isolated does not wait: it

@@ -2,8 +2,9 @@
 //!
 //! The embedder knows the mappings of a page, whether the page is dirty, where it is stored, and
 //! which references to it exist. Reclaim isolates pages in *clusters*, and asks about many pages of
-//! a cluster at a time. A page is identified by its frame. All methods get slices of distinct
-//! frames, with an answer slot for each in the same order. The method must write every slot.
+//! a cluster at a time. A page is identified by its frame. The methods for pages get slices of
+//! distinct frames. If they answer, there is an answer slot for each frame in the same order, and the
+//! method must write every slot.
 //!
 //! The order of the calls is part of the contract, because each call relies on the answers to the
 //! calls before it:
@@ -146,7 +147,7 @@ pub unsafe trait PageOwner<P: Platform>: Sync {
     /// Unlocks pages.
     fn unlock(&self, frames: &[Pfn]);
 
-    /// Reports and clears the uses of pages that are locked or on the active list.
+    /// Reports and clears the uses of pages that are locked, or isolated from an active list.
     fn referenced(&self, frames: &[Pfn], out: &mut [Reference]);
 
     /// Removes all translations of locked pages, and adds each that a CPU may have cached to

@@ -49,7 +49,7 @@ impl<P: Platform> FreeTarget<'_, '_, '_, P> {
 /// The flush batch of a pass, and the frames that the pass frees.
 pub(super) struct Retire<'t, 'a, 'f, 'm, P: Platform> {
     batch: FlushBatch<'f, 'm, P>,
-    /// The maximum number of slots in use.
+    /// An upper bound on the number of slots that are in use now.
     used: usize,
     /// The number of slots.
     capacity: usize,

@@ -11,7 +11,7 @@
 //! | 4 | check references | used since the last scan: keep once, then activate |
 //! | 7 | unmap, into the flush batch | still mapped: activate |
 //! | 8 | check pins | pinned by a device: activate |
-//! | 9 | write dirty pages, after a flush | activate, or keep during the write |
+//! | 9 | write dirty pages, after a flush | in writeback, used once, write forbidden: keep; else activate |
 //! | 11 | release: no references, then clean | keep |
 //! | 12 | retire to the flush batch; if it is full: flush, free | |
 //!

@@ -122,8 +122,7 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(scan.cpu, scan.node, Throttle::Isolated, &is_over);
     }
 
-    /// Everything was scanned and nothing was reclaimed: pauses until another reclaimer has made
-    /// progress.
+    /// Nothing was reclaimed down to priority 1: pauses until another reclaimer has made progress.
     #[inline(never)]
     pub(super) fn pause_without_progress(&self, scan: &ScanControl) {
         if scan.by != Reclaimer::Direct || self.is_hopeless(scan.node) {

@@ -34,8 +34,8 @@ impl Shadow {
         self.0
     }
 
-    /// Makes a shadow from a number. A number that is not from [`Shadow::into_raw`] acts as a page
-    /// evicted long ago, or never.
+    /// Makes a shadow from a number. With a number that is not from [`Shadow::into_raw`], the page may
+    /// be added to the wrong list, which is harmless.
     #[must_use]
     pub const fn from_raw(raw: u64) -> Self {
         Self(raw)

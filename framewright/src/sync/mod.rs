@@ -1,4 +1,4 @@
-//! All atomics, fences and cells of the library.
+//! All atomics and fences of the library, its locks, and the cell for data under a lock.
 //!
 //! Every other module imports them from here. So all primitives that the library's memory ordering
 //! depends on are in one folder, and `RUSTFLAGS` can replace the types below the same code for

@@ -320,7 +320,8 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
         &self.slots[..self.used]
     }
 
-    /// Notes that a translation to `pfn` is pending. Returns `false` if the batch has no free slot.
+    /// Notes that a translation to `pfn` is pending. Returns `false` if the batch has no free slot, or
+    /// cannot reserve another unflushed frame.
     fn note(&mut self, pfn: Pfn) -> bool {
         let last = self.slots[..self.used].last().filter(|slot| slot.pfn == pfn);
         if last.is_some_and(|slot| slot.pending) {

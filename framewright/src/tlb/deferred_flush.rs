@@ -88,7 +88,7 @@ impl DeferredFlush {
         (epoch, CpuMask::from_words(&cpus))
     }
 
-    /// Records that these CPUs have flushed everything since `epoch`.
+    /// Records that all CPUs of the set have flushed everything since `epoch`.
     pub(super) fn set_flushed(&self, epoch: u64) {
         self.flushed_epoch.fetch_max(epoch, Ordering::AcqRel);
     }

@@ -43,8 +43,9 @@
 //! With lazy batching, the number of unflushed frames is bounded: deferred frames, and frames that
 //! batches in progress have unmapped. A batch reserves frames within this bound before it unmaps.
 //! If none are left, one CPU flushes for the oldest deferred frames. Meanwhile reclaim on other
-//! CPUs continues with a smaller reservation, or also flushes if it has reclaimed nothing yet. A
-//! page that is unmapped without a reservation is flushed at once.
+//! CPUs continues with a smaller reservation. Without any, it leaves the mapped pages of a cluster
+//! for later, or also flushes if it has released no page of the cluster yet. A page that is unmapped
+//! without a reservation is flushed at once.
 //!
 //! Code that flushes without a batch must keep its reference to the frame until the flush is done.
 //! Otherwise reclaim finds the page unmapped with no flush pending, and frees the frame too early.

@@ -145,8 +145,8 @@ impl<'m, P: Platform> Tlb<'m, P> {
     }
 }
 
-/// Frames per batch. Unless it is set, 32 for every CPU, because a flush interrupts all CPUs; at
-/// least 64, and at most a 400th of the memory.
+/// Frames per batch: the setting `tlb.batch`. By default 32 for every CPU, because a flush interrupts
+/// all CPUs; at most a 400th of the memory, and at least 64.
 fn batch(tuning: &TlbTuning, managed: u64, cpus: usize) -> u32 {
     const EACH: u32 = 32;
     const LEAST: u32 = 64;

@@ -45,7 +45,8 @@ pub struct CompactTuning {
     pub headers_per_piece: u32,
     /// With [`CompactMethod::Index`](super::CompactMethod): the budget of one request over all its
     /// attempts, in frames moved for each pageblock that its block spans. Other work counts as the
-    /// number of frames that could be moved in the same time.
+    /// number of frames that could be moved in the same time. An attempt at the highest priority
+    /// (`Sync`) starts with the whole budget again.
     pub migrate_budget: u32,
     /// Costly orders are left to reclaim if the fragmentation index (0 to 1000) is not above this.
     pub extfrag_threshold: u32,

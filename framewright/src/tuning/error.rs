@@ -24,8 +24,8 @@ pub enum TuningError<'t> {
         /// The nearest valid value.
         nearest: Shown,
     },
-    /// The value selects an alternative method that exists only for comparisons and needs a cargo
-    /// feature. The library was built without that feature.
+    /// The setting, or this value of it, exists only for comparisons and needs a cargo feature. The
+    /// library was built without that feature.
     NotCompiledIn {
         /// The key.
         path: &'t str,

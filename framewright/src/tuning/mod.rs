@@ -118,7 +118,7 @@ pub enum Hardening {
 /// Choice of the owner protocol of the per-CPU lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OwnerChoice {
-    /// The best protocol that the platform supports.
+    /// The protocol that the platform names. At [`Hardening::Tracked`]: the try-lock.
     #[default]
     Auto,
     /// This protocol.

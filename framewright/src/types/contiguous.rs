@@ -55,7 +55,7 @@ impl Contiguous {
         Self { request: self.request.zone(highest), ..self }
     }
 
-    /// The request cannot wait: the lists of other CPUs are not drained. For callers with interrupts disabled.
+    /// The request cannot wait: the lists of CPUs are not drained. For callers with interrupts disabled.
     #[must_use]
     pub const fn no_wait(self) -> Self {
         Self { request: self.request.no_wait(), ..self }

@@ -173,8 +173,8 @@ pub enum Finding {
         /// [`Platform::verify_poison`](crate::Platform::verify_poison) reports it.
         offset: usize,
     },
-    /// A flush batch with this frame was dropped where the caller may not wait for other CPUs. The
-    /// frame is leaked, because some CPU may still reach it.
+    /// A flush batch with this frame was dropped. The frame was not flushed, because the caller may not
+    /// wait for other CPUs, or it could not be deferred. It is leaked.
     Unflushed,
 }
 

@@ -26,7 +26,8 @@ pub enum MigrateType {
     Movable = 1,
     /// The contents cannot be moved, but can be reclaimed.
     Reclaimable = 2,
-    /// Reserved for high-order requests that cannot wait. Requests cannot name it.
+    /// Reserved for high-order atomic requests ([`Request::atomic`](crate::Request::atomic)). Requests
+    /// cannot name it.
     HighAtomic = 3,
     /// Isolated from allocation. Requests cannot name it.
     Isolate = 4,

@@ -48,10 +48,10 @@ impl DepotRefill<'_> {
 }
 
 impl<'m, P: Platform> Zone<'m, P> {
-    /// Takes up to `want.blocks` blocks, as far as `access` allows, and appends them to `out`. With
-    /// `from_depot`, the depot is used first, for the requested order and then for the others. If
-    /// the depot has less than half of the wanted blocks of the requested order, the rest is taken
-    /// from the buddy.
+    /// Takes about `want.blocks` blocks, at most `want.at_most`, as far as `access` allows, and
+    /// appends them to `out`. With `from_depot`, the depot is used first, for the requested order
+    /// and then for the others. If the depot has less than half of the wanted blocks of the
+    /// requested order, the rest is taken from the buddy.
     ///
     /// The watermark is tested under the lock. So at least as many frames as it demands are free
     /// after the call, even if other CPUs take blocks at the same time.

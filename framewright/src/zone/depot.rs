@@ -18,10 +18,10 @@
 //!
 //! Blocks that do not circulate are returned as well. For each stack the least height within an
 //! interval is recorded. The blocks below that height were not used in this interval (Bonwick's
-//! working set of the magazine layer); their number is the *surplus*. During the next interval, each
-//! visit of a CPU to the zone returns the bottom chunk of one stack with surplus, even if only a part
-//! of the chunk is surplus. If the stack has only one chunk, as many blocks as the surplus are
-//! returned, off the top: a chunk has no gaps.
+//! working set of the magazine layer); their number is the *surplus*. During the next interval, each refill
+//! of a CPU and each drain into the depot returns the bottom chunk of one stack with surplus, even if only
+//! a part of the chunk is surplus. If the stack has only one chunk, as many blocks as are surplus are
+//! returned, off the top, because a chunk has no gaps.
 //!
 //! The depot is protected by the zone lock. In the buddy allocator its blocks count as allocated.
 //!
@@ -189,9 +189,9 @@ impl<'m> Depot<'m> {
     }
 
     /// Moves the bottom chunk of a kind, its coldest blocks, to `out`. `which` selects the kind, and
-    /// `out` must be empty. A stack of one chunk gives up all its blocks for [`FlushScope::For`], and
-    /// as many as are surplus for [`FlushScope::Surplus`]: then the topmost ones, because the blocks
-    /// of a chunk start at its bottom without gaps.
+    /// `out` must be empty. From a stack of one chunk, takes all blocks with [`FlushScope::For`], and as
+    /// many as are surplus with [`FlushScope::Surplus`]: the topmost ones, because the blocks of a chunk
+    /// start at its bottom without gaps.
     pub(crate) fn take_coldest(
         &mut self,
         which: FlushScope,

@@ -29,8 +29,8 @@ pub(crate) struct NodeFacts<'c> {
     pub(crate) distances: Distances<'c>,
     /// Nodes with zones.
     pub(crate) has_memory: u64,
-    /// Nodes with CPUs. Nodes without CPUs are tried before them, so that memory near CPUs is left
-    /// to these CPUs.
+    /// Nodes with CPUs. Such a node counts as farther by 1, so that memory near CPUs is left to
+    /// these CPUs.
     pub(crate) has_cpus: u64,
     /// The number of times that a node was the first choice of another node at its distance.
     load: [u64; NodeId::LIMIT],

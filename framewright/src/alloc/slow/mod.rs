@@ -21,9 +21,10 @@
 //! 7. A request that never fails may use half of the reserve. If that does not serve it, it waits
 //!    through the wait hook and continues with step 2.
 //!
-//! The number of rounds is bounded. Rounds without progress are counted, and so are rounds whose
-//! reclaimed frames other requests took. So a [`Relief`] with false claims of progress cannot keep
-//! a request here. Compaction is repeated a bounded number of times, at rising priority.
+//! The number of rounds up to a verdict is bounded. Rounds without progress are counted, and so are
+//! rounds whose reclaimed frames other requests took. So a [`Relief`] with false claims of progress
+//! cannot keep a request here. Compaction is repeated a bounded number of times, at rising
+//! priority.
 //!
 //! Zones change under the walk when memory is added or removed. The generation of the memory is
 //! read before the first walk, and compared before every round and before the request fails. If it
@@ -157,9 +158,9 @@ struct Slow<'s, 'a, 'm, P: Platform> {
     compacted: Option<(CompactPriority, Compacted)>,
     /// Rounds after successful compaction since the priority was last raised.
     compaction_retries: u32,
-    /// Rounds since the last progress.
+    /// Rounds since the last progress; for costly orders, all rounds.
     rounds_without_progress: u32,
-    /// Consecutive rounds that freed frames without serving the request.
+    /// Rounds that freed frames without serving the request, since the last reset of the counts.
     rounds_with_progress: u32,
     /// Whether the last round of reclaim freed any frames.
     progressed: bool,

@@ -16,7 +16,7 @@ use crate::{
     types::{CompactEvent, MigrateType, Order, PAGEBLOCK_ORDER, Pfn, Scanner, Watermark},
 };
 
-/// List entries that a fast search examines. Failures reduce this number.
+/// Twice the number of list entries that a fast search examines. Failures reduce this number.
 const ENTRIES: u32 = 32;
 
 /// In asynchronous mode, only one in this many frames is scanned while none is free.

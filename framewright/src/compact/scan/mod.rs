@@ -4,8 +4,9 @@
 //!
 //! The migrate scanner moves up through the zone, pageblock by pageblock, and claims up to 32 pages. The free scanner
 //! moves down and takes as many free frames. Then the pages move. This repeats until a block has formed, or the
-//! scanners are in the same pageblock. Both scanners start at the positions where the last run ended, and with a fast
-//! search of the lists of free blocks, which may save a long scan.
+//! scanners are in the same pageblock. Both scanners start at the positions where the last run ended.
+//! They first make a fast search of the lists of free blocks, which may save a long scan. A thorough
+//! run starts at the ends of the zone, without a fast search.
 //!
 //! **Skip hints**: a pageblock gets a skip hint when a run begins to claim its pages (so that other runs skip it), when
 //! no page could be claimed, and when all of its free frames were taken. A run that skips a pageblock because of its
@@ -116,7 +117,8 @@ struct Run<'r, 'c, 'm, P: Platform> {
     free: FreeScanner<'c, 'm, P>,
     /// Contention for the locks that the migrate scanner takes.
     contention: ContentionProbe,
-    /// Whether the run began at the ends of the zone.
+    /// Whether the run ignores cached positions, or its migrate scanner began where the last reset
+    /// had placed it.
     is_whole: bool,
     /// Whether all of the pageblock is scanned, even if pages were found.
     finishing: bool,
@@ -233,8 +235,8 @@ impl<'r, 'c, 'm, P: Platform> Run<'r, 'c, 'm, P> {
     }
 
     /// Called when the migrate scanner may have left an aligned range of the requested size. If it
-    /// has, a block may have formed there. Drains this CPU's lists and the depot into the zone
-    /// then, because they may contain frames of that range.
+    /// has, drains this CPU's lists and the depot into the zone: they may contain frames of that range,
+    /// and a block may form there.
     fn drain_after_part(&mut self) {
         let (Some(last), Some(order)) = (self.last, self.goal.order) else { return };
         let size = order.min(Order::PAGEBLOCK).frames() as u32;

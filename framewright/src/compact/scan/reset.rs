@@ -7,9 +7,9 @@ use crate::{
     types::{MigrateType, PAGEBLOCK_ORDER},
 };
 
-/// If the scanners have met since the last reset, clears the skip hints of all pageblocks with
-/// pages to move or with target frames, and places the migrate scanner at the lowest one with pages
-/// to move, and the free scanner at the highest one with target frames.
+/// If the scanners have met in a run for a request since the last reset, clears the skip hints of all
+/// pageblocks with pages to move or with target frames, and places the migrate scanner at the lowest
+/// one with pages to move, and the free scanner at the highest one with target frames.
 pub(in crate::compact) fn reset_hints<P: Platform>(ctx: ZoneContext<'_, '_, P>) {
     if !ctx.hints.scan.flush_hints.swap(false, Ordering::Relaxed) {
         return;

@@ -67,7 +67,7 @@ impl Recorder {
 /// A word. It gets its number at its first use.
 pub(super) struct Word(OnceLock<usize>);
 
-// SAFETY: a single thread records, so that these words need not exclude another.
+// SAFETY: a single thread records, so nothing relies on these words to exclude other threads.
 unsafe impl RawWord<Recorder> for Word {
     fn new(_: u32) -> Self {
         Self(OnceLock::new())

@@ -7,10 +7,9 @@ use crate::types::{Block, MemoryTag, Order, Pfn};
 /// The cost of draining the lists of CPUs, as a number of page moves.
 pub(crate) const MOVES_PER_DRAIN: u64 = 48;
 
-/// The state of a request during compaction: the block that was formed for it, and its budget of
-/// page moves (migrations; the setting `compact.migrate_budget`).
-/// Compaction only gets a reference to it ([`Captured`]), so that one request never
-/// gets the block of another.
+/// The state of a request during compaction: the block that was formed for the request, and its
+/// budget of page moves (setting `compact.migrate_budget`). Compaction only gets a reference to this
+/// state ([`Captured`]), so that one request never gets the block of another.
 #[derive(Debug)]
 pub(crate) struct CaptureSlot {
     memory: NonZeroUsize,

@@ -5,8 +5,9 @@
 //! compact, and as a last resort to decide whether an unserved request tries again or fails. Every
 //! method has a default that does nothing, so an embedder without reclaim defines none of them.
 //!
-//! All methods are called without any lock of the library, on the CPU that needs memory, while
-//! that CPU's token is in use. The methods may allocate and free: with the tokens of other CPUs, or with
+//! All methods are called without any lock of the library. The slow path calls them on the CPU that
+//! needs memory, while that CPU's token is in use; `wake`, `pause` and `resume` have other callers, too.
+//! The methods may allocate and free: with the tokens of other CPUs, or with
 //! [`Memory::alloc_bypassing_lists`](crate::Memory::alloc_bypassing_lists) and
 //! [`Memory::free_bypassing_lists`](crate::Memory::free_bypassing_lists). **No recursion**: the methods must
 //! allocate with [`Request::inside_relief`]. Such a request may use all reserves, and does not call these methods
@@ -94,16 +95,18 @@ pub trait Relief {
     /// Whether there is background reclaim, which lowers the boost of watermarks and the huge-page
     /// reserve ([`Memory::lower_boost`](crate::Memory::lower_boost);
     /// [`Kswapd`](crate::reclaim::Kswapd) calls it). Called after a fallback that mixes
-    /// migratetypes in a pageblock, and when a request found no huge page. While this method
-    /// returns `false`, neither the boost nor the reserve grows. When an embedder ends its
-    /// background reclaim for good, it must first remove the rest of both.
+    /// migratetypes in a pageblock, when a request found no huge page, and by direct reclaim. While
+    /// this method returns `false`, neither the boost nor the reserve grows, and direct reclaim does
+    /// not pause for [`Throttle::Reserve`]. When an embedder ends its background reclaim for good, it
+    /// must first remove the rest of both.
     fn reclaims_in_background(&self) -> bool {
         false
     }
 
     /// Wakes background reclaim of `node`: a request for `order` that can use zones up to `highest`
-    /// found its zones below their low watermarks. Also called, with order 0, when a watermark was
-    /// boosted. Must not wait, because requests that cannot wait call this method, too.
+    /// found its zones below their low watermarks. With `alloc.defrag_mode`, `order` is at least that
+    /// of a pageblock. Also called, with order 0, when a watermark was boosted, or before a pause for
+    /// the reserve. Must not wait, because requests that cannot wait call this method, too.
     fn wake(&self, node: NodeId, order: Order, highest: ZoneKind) {
         let _ = (node, order, highest);
     }

@@ -11,9 +11,9 @@ pub enum Throttle {
     /// Other reclaimers have isolated too many pages, compared with those left on the list: waits
     /// for pages to be put back.
     Isolated,
-    /// No page could be reclaimed at any priority.
+    /// No page could be reclaimed at any priority down to 1.
     NoProgress,
-    /// All scanned pages wait for the store.
+    /// All scanned dirty pages have been waiting for the store since an earlier scan.
     Congested,
     /// Free memory is so low that requests must leave it to background reclaim.
     Reserve,

@@ -37,8 +37,9 @@ pub enum CompactEvent {
         /// 0: full effort; 1: without waiting for pages; 2: asynchronous.
         priority: u8,
     },
-    /// A run over a zone begins or has ended, with the positions of the scanners. For a run by
-    /// index, `migrate` is the pageblock that was emptied last, and `free` is the end of the zone.
+    /// A run over a zone begins or has ended, with the positions of the scanners. For a run by index,
+    /// `migrate` is the position of the search (begin), or the pageblock that the run tried to empty
+    /// last (end), and `free` is the end of the zone.
     Run {
         /// First frame of the zone.
         zone_start: Pfn,

@@ -56,7 +56,7 @@ pub enum VmscanEvent {
         nr_writeback: u32,
         /// Pages under writeback that an earlier scan found under writeback, too.
         nr_congested: u32,
-        /// Pages under writeback that are to be reclaimed as soon as they are written.
+        /// Pages under writeback, to be reclaimed when written, that background reclaim scanned again.
         nr_immediate: u32,
         /// Anonymous pages that became active.
         nr_activate_anon: u32,
