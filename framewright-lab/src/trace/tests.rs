@@ -172,6 +172,16 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+#[test]
+fn the_seeds_of_the_fuzzer_are_read_without_a_panic() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds/recordings");
+    let mut events = 0;
+    for entry in seeds.read_dir().expect("the seeds are in the repository") {
+        events += fuzz::read_everything(&std::fs::read(entry.unwrap().path()).unwrap());
+    }
+    assert!(events > 0);
+}
+
 /// The text of `/proc` files that `record` stores with a recording (`zoneinfo` etc.), shortened, with
 /// some bytes changed.
 fn damaged_tables() -> impl Strategy<Value = Vec<u8>> {

@@ -256,7 +256,7 @@ pub const KEYS: &[Key] = &[
         path: "alloc.progress_retries",
         default: "256",
         range: "1 to 1000000",
-        meaning: "rounds of reclaim in a row that free frames without serving the request, because \
+        meaning: "rounds of reclaim that free frames without serving the request, because \
                   other requests take them or the embedder miscounts, before the embedder decides \
                   whether the request fails",
         source: "Framewright; Linux has no bound. In simulated runs on up to 96 CPUs no request took \
