@@ -1,7 +1,7 @@
 //! The result of a replay: plain data, for tables, JSON and plots.
 
 use framewright::{
-    Order,
+    MigrateType, Order,
     observe::{CpuStats, DrainReason},
 };
 use serde::Serialize;

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use std::path::Path;
 
 const HEADER: &str = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 3/3   #P:2\n#\n";
 const EVENTS: &str = "\
