@@ -93,7 +93,7 @@ static void ours_scatter(unsigned int member, void *all)
 	scatter(&ours_counted, all, member);
 }
 
-/* An allocation that fails when no huge page is left, without the killing of processes. */
+/* Fails when no huge page is left, without a call of the OOM killer. */
 static unsigned long linux_huge(unsigned int order)
 {
 	return (unsigned long)alloc_pages(GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN, order);
@@ -175,8 +175,8 @@ struct ballast {
 };
 
 /*
- * Takes the free blocks of Linux, the largest ones first. Smaller blocks are taken, too, because they would also serve
- * the counted requests.
+ * Takes the free blocks of Linux, from order 9 down to order 0. The small ones are taken, too, because they
+ * would serve requests of the work, which would then split fewer huge pages.
  */
 static void take_ballast(struct ballast *held)
 {

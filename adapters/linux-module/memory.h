@@ -15,7 +15,7 @@ extern unsigned int memory_mib;
 #define FIRST_FRAME 512UL
 
 extern struct fw_memory *memory;
-/* The setting `hardening`: the frees that the library checks. */
+/* The setting `hardening`: how the library checks frees. */
 extern char *memory_hardening;
 /* The address of the first frame. */
 extern u8 *range;
@@ -24,7 +24,7 @@ DECLARE_PER_CPU(unsigned long, holds);
 
 /* Takes a range from the kernel and hands it to the library. Returns 0 or a negative error. */
 int memory_begin(void);
-/* Checks that every frame is free and in its place, and gives the range back. Logs errors. */
+/* Runs the library's check, checks that every frame is free, and gives the range back. Logs errors. */
 void memory_end(void);
 
 static inline void *frame_address(u64 pfn)

@@ -58,7 +58,7 @@ fn process_to_be_killed() {
     });
 }
 
-/// Bypasses the test harness, which would capture the output.
+/// Prints a line at once, for the process that reads and kills this one.
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).unwrap();
@@ -81,7 +81,8 @@ fn versions(file: &Path) -> Vec<u32> {
     pages.collect()
 }
 
-/// Starts a process that stores versions from this one on, and kills it during a sync. Returns its last synced version.
+/// Starts a process that stores versions from this one on, and kills it at a random time after the start of a
+/// sync. Returns its last synced version, if there is one.
 fn kill_one(file: &Path, from: u32, random: &mut fastrand::Rng) -> Option<u32> {
     let mut child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "process_to_be_killed", "--nocapture", "--test-threads", "1"])

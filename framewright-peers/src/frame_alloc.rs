@@ -24,8 +24,8 @@ type Depot<const CPUS: usize> = DepotAllocator<Buddy, ThreadCpu, CPUS>;
 struct ExposedMapping;
 
 // SAFETY: physical addresses given to the allocator are virtual addresses of one anonymous mapping.
-// `Span::new` exposed its provenance, so `create` recovers a pointer that is valid for the whole
-// run. It acquires nothing, so `destroy` has nothing to release.
+// `Span::new` exposed its provenance, so `create` recovers a pointer that is valid as long as the
+// span. It acquires nothing, so `destroy` has nothing to release.
 unsafe impl Provenance for ExposedMapping {
     unsafe fn create(phys: usize) -> NonNull<u8> {
         NonNull::new(core::ptr::with_exposed_provenance_mut(phys)).expect("not the null page")

@@ -182,8 +182,7 @@ impl Open<'_> {
         Ok(())
     }
 
-    /// Describes the call for evictions, and whether files are read without the kernel's page
-    /// cache.
+    /// Describes how pages are evicted, and whether files are read without the kernel's page cache.
     pub(super) fn note(&self) -> String {
         let cached = if self.direct { "past" } else { "through" };
         format!(

@@ -2,8 +2,8 @@
 //!
 //! The tables contain counts without positions. Free pairs of buddies and free single pageblocks
 //! are distributed evenly over the zone, and do not merge. Free blocks are distributed evenly over
-//! the pageblocks of their type. Pageblocks that the recording names are the first of their type;
-//! frames that the recording shows in use are not free if all free blocks fit elsewhere.
+//! the pageblocks of their type. The pageblocks that the recording names are assigned to the
+//! first used ones of their type. Their frames in use are not free if all free blocks fit elsewhere.
 
 use framewright::{FrameRange, MigrateType, Pfn};
 
@@ -77,7 +77,7 @@ pub(super) fn map_zone(
 fn spread(plan: &TypePlan, named: &[u64], census: &Census) -> Vec<Used> {
     let taken = |number: u64| census.pageblocks.get(&number).map(|recorded| recorded.taken);
     let mut blocks = Vec::new();
-    // If the free blocks do not fit between the recorded frames in use, they are placed again without the recording.
+    // If some free blocks do not fit even on frames in use, all are placed again without the recording.
     for taken in [&taken as &dyn Fn(u64) -> Option<Map>, &|_| None] {
         let mut named = named.iter().copied();
         let empty = |_| Used { layout: Layout::default(), recorded: named.next() };

@@ -67,8 +67,8 @@ impl Validation {
     ///
     /// # Errors
     ///
-    /// The simulated machine cannot run the work, or the library failed. A lack of the real
-    /// machine is no error: the rows concerned give the reason.
+    /// The simulated machine cannot run the work, or the library failed. If the real
+    /// machine lacks something, that is no error: the rows concerned give the reason.
     pub fn run(&self, tell: &mut Tell<'_>) -> Result<Validated, Error> {
         let here = Here::detect(&self.spec);
         let groups: [Group; 4] = [faults::rows, host_lists::rows, shootdown::rows, zone_lock::rows];

@@ -22,7 +22,7 @@ counters! {
     drains,
     drains_threshold,
     drains_high_order,
-    /// Drains because the depot was full; only the library has them.
+    /// Drains because a CPU's store had no slot; only the library has them.
     drains_capacity,
     drained_frames,
     /// Drains of lists that held blocks of other types than movable; only list-buddy counts them.
@@ -95,7 +95,7 @@ pub(crate) struct CpuCounters {
     pub(crate) exits: Count,
     /// Bytes sent to another CPU.
     pub(crate) bytes: Count,
-    /// Allocated frames whose heat was checked.
+    /// Allocated frames that were looked up in the caches.
     pub(crate) checked: Count,
     /// Checked frames that were in the cache of the core.
     pub(crate) hot: Count,

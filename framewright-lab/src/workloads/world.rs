@@ -23,7 +23,7 @@ pub(crate) enum Task {
     Compute(u64),
 }
 
-/// The machine around one CPU, holding blocks `B`.
+/// A machine, as one CPU sees it. `B` is the type of the blocks.
 pub(crate) trait World<B> {
     /// Whether the CPU is to start another round of its work.
     fn continues(&mut self) -> bool;

@@ -238,7 +238,7 @@ impl<M: Machine> Pages<M> {
         (first != list.0).then_some(first)
     }
 
-    /// Whether a list is empty, for counters: the machine is not told of this access, so it costs nothing.
+    /// Whether a list is empty. The machine is not told of this access, so it costs nothing.
     pub(super) fn is_empty(&self, list: List) -> bool {
         self.pages[list.0 as usize].links().next.load(Relaxed) == list.0
     }

@@ -8,8 +8,8 @@
 //! |-------------|------------------------------------------------------------------------|
 //! | `spec`      | [`Spec`]: a whole machine as plain data                                |
 //! | `topology`  | [`Topology`]: sockets, cores, threads, nodes, distances                |
-//! | `costs`     | [`Costs`]: the costs of operations, one field per parameter           |
-//! | `parameter` | [`PARAMETERS`]: the name, unit, range and meaning of every field       |
+//! | `costs`     | [`Costs`] and [`PARAMETERS`]: the costs of operations, and their list  |
+//! | `parameter` | [`Parameter`]: the name, unit, range and meaning of a cost             |
 //! | `basis`     | [`Basis`] and [`Provenance`]: the source of a figure                   |
 //! | `presets`   | the built-in machines, and `uniform:N`                                 |
 //! | `read`      | TOML to a [`Spec`]; errors name file, line, key and value              |

@@ -56,13 +56,13 @@ impl<'m, P: Platform> Memory<'m, P> {
     ///
     /// From [`Hardening::Checked`](crate::tuning::Hardening::Checked) on the call is refused, and
     /// reported through [`Platform::corruption`], if a frame is free in the zone or part of a block
-    /// of another order. *Checked* does not detect a free of frames that are on the lists of CPUs,
-    /// blocks of order 0, or a block of a whole pageblock; *tracked* does.
+    /// of another order. *Checked* does not detect that frames are on the lists of CPUs, or belong to
+    /// blocks of order 0 or of the order of a pageblock; *tracked* does.
     ///
     /// # Errors
     ///
-    /// [`RangeError::BadFree`] names the first frame that cannot be freed, and the reason. [`RangeError::Empty`],
-    /// [`RangeError::NotOurs`]. Nothing has changed.
+    /// [`RangeError::Empty`] and [`RangeError::NotOurs`] refuse the range. [`RangeError::BadFree`] names the
+    /// first frame that cannot be freed, and the reason. After an error, nothing has changed.
     ///
     /// # Safety
     ///

@@ -1,7 +1,7 @@
 //! Interrupts and exceptions: the table of vectors, and their handlers.
 //!
-//! Every class of vectors (exceptions, interrupts, NMI, double fault, page fault) has its own
-//! stack, and its handlers begin with interrupts masked. Only the page-fault handler enables
+//! Every class of vectors (exceptions, interrupts, NMI and machine check, double fault, page fault)
+//! has its own stack, and its handlers begin with interrupts masked. Only the page-fault handler enables
 //! interrupts, after a switch to the stack of the thread (`boot/boot.s`). Therefore no stack is
 //! used twice at the same time.
 

@@ -78,7 +78,7 @@ impl GlobalFrameAllocator for FrameAllocator {
     }
 }
 
-/// The frames of a block of order 3, the largest small order with per-CPU lists.
+/// The frames of a block of order 3. Of the larger orders, only that of a pageblock has per-CPU lists.
 const FEW: u64 = 8;
 
 /// The request for one frame.

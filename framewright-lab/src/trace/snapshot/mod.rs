@@ -39,7 +39,7 @@ pub struct Snapshot {
     pub pageblock_order: Option<u8>,
     /// `/proc/vmstat`; empty if the snapshot has none.
     pub vmstat: BTreeMap<String, u64>,
-    /// TLB shootdowns that CPUs have received, from interrupts; `None` if the kernel does not count them.
+    /// TLB shootdowns that CPUs have received, from interrupts; `None` if the snapshot has no count of them.
     pub tlb_shootdowns: Option<u64>,
 }
 
@@ -109,7 +109,7 @@ pub struct CpuLists {
     pub high: u64,
     /// Frames per refill or drain.
     pub batch: u64,
-    /// Minimum of `high`; `None` before 6.18.
+    /// Minimum of `high`; `None` if the kernel does not print it.
     pub high_min: Option<u64>,
     /// Maximum of `high`.
     pub high_max: Option<u64>,

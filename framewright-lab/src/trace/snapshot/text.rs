@@ -1,5 +1,5 @@
-//! The tables of a snapshot as text. Writes zoneinfo, buddyinfo and pagetypeinfo as the kernel
-//! does, byte for byte as they were read, and parses all tables except zoneinfo.
+//! The tables of a snapshot as text. Writes zoneinfo, buddyinfo and pagetypeinfo as Linux
+//! 6.18 does, from there byte for byte as they were read, and parses all tables except zoneinfo.
 
 use framewright::observe::text::{ZoneName, buddyinfo, extfrag, pagetypeinfo, zoneinfo};
 use indexmap::IndexSet;

@@ -52,7 +52,7 @@ impl Positions {
         word.load(Ordering::Relaxed)
     }
 
-    /// Position of the free scanner, which examines the frames below next.
+    /// Position of the free scanner. It next examines the frames below this position.
     pub(super) fn free(&self) -> u32 {
         self.free.load(Ordering::Relaxed)
     }
