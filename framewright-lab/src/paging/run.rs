@@ -145,7 +145,9 @@ impl<'m> Play<'_, 'm> {
     /// Pages that are read in an hour.
     fn hour(&self) -> u64 {
         match &self.paging.work {
-            Work::MmapRead(work) => self.frames * u64::from(work.times) / HOURS,
+            Work::MmapRead(work) => {
+                self.frames * u64::from(work.times) / u64::from(work.divisor.max(1)) / HOURS
+            }
             Work::Cdn(_) => self.frames * DAY / HOURS,
         }
     }

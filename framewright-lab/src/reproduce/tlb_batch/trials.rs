@@ -6,11 +6,10 @@ use framewright_sim::machine::Spec;
 use crate::Error;
 use crate::{
     paging::{Paging, Work, run_of},
-    report::Run,
+    report::{Better, Metric, Run, Unit, figure::ratio},
     reproduce::{
         Key, Plan,
         bands::{Variation, Varied, vary},
-        pairs::Steps,
         settings::BySetting,
     },
     workloads::{
@@ -29,6 +28,11 @@ pub(super) const EIGHT: &str = "uniform:8";
 /// The names of the workload in rows, by kind of readers.
 pub(super) const PROCESSES: &str = "mmap-read";
 pub(super) const THREADS: &str = "mmap-read-threads";
+/// Processes whose files fit into half of the memory: nothing is reclaimed.
+pub(super) const NO_PRESSURE: &str = "mmap-read, no pressure";
+
+/// Interrupts per page that was read. With [`NO_PRESSURE`] no page is reclaimed by which they could be divided.
+pub(super) const PER_READ_PAGE: &str = "ipis_per_read_page";
 
 /// The number of solid-state disks of the server in the trial [`stored`].
 pub(super) const DISKS: u32 = 24;
@@ -41,7 +45,7 @@ pub(super) const ALL: usize = 2;
 /// Lazy, with at most as many unflushed frames as with [`ALL`].
 pub(super) const LAZY_SAME_BOUND: usize = 3;
 pub(super) const DEFAULT: usize = 4;
-/// Batches of 32, flushed page by page by address as far as the pages are neighbours.
+/// Batches of 32, flushed page by page by address, as far as the pages are neighbours.
 pub(super) const OF_32: usize = 5;
 /// The same, with as many addresses as fit into a page.
 pub(super) const OF_A_PAGE: usize = 6;
@@ -80,7 +84,7 @@ pub(super) struct Trial {
 /// small one.
 const USER_CYCLES: u64 = 7_000;
 
-/// All trials.
+/// All trials, the longest first, so that all threads end at about the same time.
 pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     const MIB: u64 = 256;
     /// The batch that Linux and the library compute for the memory of the published machines.
@@ -89,10 +93,10 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
     /// The published machines had more memory; the kernels whose interrupts were counted had this
     /// much.
     const SHAPES: [(&str, u64, u32, u32, Auto); 4] = [
-        (DESK, 512, 10, 160, BATCH),
-        (FOUR, 512, 4, 10, Auto::Auto),
-        (EIGHT, 768, 3, 10, Auto::Auto),
         (LARGE, 2048, 10, 320, BATCH),
+        (DESK, 512, 10, 160, BATCH),
+        (EIGHT, 768, 3, 10, Auto::Auto),
+        (FOUR, 512, 4, 10, Auto::Auto),
     ];
     let mut trials = Vec::new();
     for (machine, mib, times, watermark_scale, pcp_batch) in SHAPES {
@@ -109,10 +113,16 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
             if [LARGE, DESK].contains(&machine) {
                 work.cycles_per_page = USER_CYCLES;
             }
-            let work = Work::MmapRead(work);
+            let trial = |workload, work| {
+                let paging = Paging { work: Work::MmapRead(work), spec: spec.clone(), frames };
+                Trial { workload, paging, watermark_scale, pcp_batch }
+            };
+            if [LARGE, DESK].contains(&machine) && readers == Readers::Processes {
+                let fits = MmapRead { times: 1, divisor: 2, ..work.clone() };
+                trials.push(trial(NO_PRESSURE, fits));
+            }
             let workload = if readers == Readers::Threads { THREADS } else { PROCESSES };
-            let paging = Paging { work, spec: spec.clone(), frames };
-            trials.push(Trial { workload, paging, watermark_scale, pcp_batch });
+            trials.push(trial(workload, work));
         }
     }
     Ok(trials)
@@ -120,7 +130,8 @@ pub(super) fn trials(plan: &Plan) -> Result<Vec<Trial>, Error> {
 
 /// 48 CPUs that read from 24 disks, to check whether reclaim keeps up with storage.
 pub(super) fn stored(plan: &Plan) -> Result<Trial, Error> {
-    let mut trial = trials(plan)?.into_iter().rfind(|trial| trial.workload == PROCESSES);
+    let is_large = |trial: &Trial| trial.workload == PROCESSES && trial.paging.spec.name() == LARGE;
+    let mut trial = trials(plan)?.into_iter().find(is_large);
     if let Some(Trial { paging: Paging { work: Work::MmapRead(work), .. }, .. }) = &mut trial {
         work.disks = DISKS;
     }
@@ -176,7 +187,21 @@ impl Trial {
 
     /// Whether the times of this machine and workload were published.
     pub(super) fn is_published(&self) -> bool {
-        self.workload == PROCESSES && [LARGE, DESK].contains(&self.paging.spec.name())
+        let timed = [LARGE, DESK].contains(&self.paging.spec.name());
+        timed && [PROCESSES, NO_PRESSURE].contains(&self.workload)
+    }
+
+    /// Runs one setting with one seed, on a machine like `spec`.
+    fn once(&self, spec: &Spec, setting: usize, bound: u32, seed: u64) -> Result<Run, Error> {
+        let side = self.side(setting, bound);
+        let paging = Paging { spec: spec.clone(), ..self.paging.clone() };
+        let outcome = paging.run_once(&side, seed, &mut |_, _| {})?;
+        let label = format!("{}, {}", self.name(), side.label);
+        let per_page = ratio(outcome.interrupts, outcome.pages);
+        let mut run = run_of(&Side { label, ..side }, &[outcome]);
+        let metric = Metric::once(per_page, Unit::Ratio, Some(Better::Lower));
+        run.metrics.insert(PER_READ_PAGE.to_owned(), metric);
+        Ok(run)
     }
 
     /// Runs without batches and with the setting `after` on machines with other parameters, with the first seed.
@@ -184,18 +209,13 @@ impl Trial {
         &self,
         plan: &Plan,
         after: usize,
-        steps: &mut Steps<'_, '_>,
+        done: &dyn Fn(u64),
     ) -> Result<Vec<Varied>, Error> {
         vary(&self.paging.spec, plan, |spec| {
-            let paging = Paging { spec: spec.clone(), ..self.paging.clone() };
-            let run = |setting| -> Result<Run, Error> {
-                let side = self.side(setting, 0);
-                let outcome = paging.run_once(&side, plan.seeds[0], &mut |_, _| {})?;
-                Ok(run_of(&side, &[outcome]))
-            };
-            let runs = [run(OFF)?, run(after)?];
-            steps.step();
-            Ok(runs)
+            let runs = [OFF, after].map(|setting| self.once(spec, setting, 0, plan.seeds[0]));
+            let [before, after] = runs;
+            done(1);
+            Ok([before?, after?])
         })
     }
 
@@ -207,33 +227,38 @@ impl Trial {
         Ok(run_of(&Side { label, ..side }, &[outcome]))
     }
 
-    /// Its settings: those of the first version of the published series only where times were published.
-    pub(super) fn settings(&self) -> usize {
-        if self.is_published() { SETTINGS } else { OF_32 }
+    /// Its settings: those of the first version of the published series only where times were published, and without
+    /// pressure only those of the published change.
+    pub(super) fn settings(&self) -> Vec<usize> {
+        match (self.workload, self.is_published()) {
+            (NO_PRESSURE, _) => vec![OFF, ALL],
+            (_, true) => (0..SETTINGS).collect(),
+            (_, false) => (0..OF_32).collect(),
+        }
     }
 
     /// The comparisons whose modelled figures get bands: the published change and, if each parameter varies by itself,
     /// also the first version of its series.
     pub(super) fn banded(&self, plan: &Plan) -> Vec<(&'static str, usize)> {
         let all = [(BATCHED, ALL), (BATCH_OF_32, OF_32), (BATCH_OF_A_PAGE, OF_A_PAGE)];
-        let some = if plan.variation == Variation::Each { &all[..] } else { &all[..1] };
+        let each = plan.variation == Variation::Each && self.workload == PROCESSES;
+        let some = if each { &all[..] } else { &all[..1] };
         if self.is_published() { some.to_vec() } else { Vec::new() }
     }
 
     /// Runs all settings with every seed, one after the other.
-    pub(super) fn run(&self, plan: &Plan, steps: &mut Steps<'_, '_>) -> Result<BySetting, Error> {
+    pub(super) fn run(&self, plan: &Plan, done: &dyn Fn(u64)) -> Result<BySetting, Error> {
         let mut runs = vec![Vec::new(); SETTINGS];
         for &seed in &plan.seeds {
             let mut bound = 0;
-            for (setting, runs) in runs.iter_mut().enumerate().take(self.settings()) {
-                let side = self.side(setting, bound);
-                let outcome = self.paging.run_once(&side, seed, &mut |_, _| {})?;
+            for setting in self.settings() {
+                let run = self.once(&self.paging.spec, setting, bound, seed)?;
                 if setting == ALL {
-                    bound = u32::try_from(outcome.unflushed).unwrap_or(u32::MAX);
+                    let unflushed = run.metrics.get("unflushed_frames_max");
+                    bound = unflushed.map_or(u32::MAX, |frames| frames.median as u32);
                 }
-                let label = format!("{}, {}", self.name(), side.label);
-                runs.push(run_of(&Side { label, ..side }, &[outcome]));
-                steps.step();
+                runs[setting].push(run);
+                done(1);
             }
         }
         Ok(BySetting(runs))
