@@ -47,6 +47,7 @@ machines. Kernels ran on 4 and 8 virtual CPUs; their figures are counts.
 A seed takes some 4 minutes of CPU time with bands; `--quick` is a short run.
 On this machine (host:1) the library reclaims pages of real files over real memory, and the kernel sends
 the interrupts: settings alternate, figures are medians of rounds, and differ from run to run.",
+    picture: None,
     run,
 };
 
@@ -242,11 +243,9 @@ fn place(row: &Row) -> (usize, usize, usize, usize) {
 }
 
 /// Published figures without a row.
-const NOT_MODELLED: [&str; 2] = [
+const NOT_MODELLED: [&str; 1] = [
     "batches of migrating pages (a patch of the first version): compaction flushes once for all pages that it moves at once, \
      with any tlb.batching",
-    "a cache server with 24 disks (14, then 33 and 60 Gbit/s): `run cdn` has its shape, but the size of its files and its \
-     rate of writes were not published",
 ];
 
 /// The reason why times and rates are judged by their change only.
