@@ -10,6 +10,7 @@ use framewright_lab::{
     simulated::MODEL_NOTE,
 };
 use framewright_sim::machine::{Basis, Spec};
+use indexmap::IndexSet;
 use std::fmt::Write;
 
 /// Bytes in a frame.
@@ -153,11 +154,16 @@ pub(crate) fn checks(report: &Report, style: Style) -> String {
 /// One line per series and run: a sparkline, minimum, maximum and last value. All runs of one
 /// series share a scale, so that they can be compared.
 pub(crate) fn series(report: &Report, style: Style) -> String {
+    series_of(&report.runs, style)
+}
+
+/// As [`series`], of some runs.
+pub(crate) fn series_of(runs: &[Run], style: Style) -> String {
     let mut text =
         format!("{} (each scaled from its minimum to its maximum)\n", bold("over time", style));
-    for name in report.series_names() {
-        let lines: Vec<(&str, &[Point])> = report
-            .runs
+    let names: IndexSet<&String> = runs.iter().flat_map(|run| run.series.keys()).collect();
+    for name in names {
+        let lines: Vec<(&str, &[Point])> = runs
             .iter()
             .filter_map(|run| Some((run.label.as_str(), run.series.get(name)?.as_slice())))
             .collect();

@@ -2,7 +2,7 @@
 
 mod table;
 
-use std::fmt::Write;
+use std::{fmt::Write, path::PathBuf};
 
 use clap::Args as ArgGroup;
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -15,7 +15,7 @@ use indexmap::{IndexMap, IndexSet};
 use super::{finish, report};
 use crate::args::run::ReportArgs;
 use crate::failure::{Failure, Outcome};
-use crate::print::{bold, paragraph};
+use crate::print::{self, bold, paragraph};
 use crate::{output, progress};
 pub(crate) use table::quantity;
 
@@ -65,6 +65,9 @@ pub(crate) struct ReproduceArgs {
     /// Bands by one parameter of the machine at a time: some 150 further runs per row
     #[arg(long, conflicts_with = "quick")]
     bands: bool,
+    /// Draw the figures over time of web-cache into this file, as SVG
+    #[arg(long, alias = "svg", value_name = "FILE")]
+    picture: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) files: ReportArgs,
 }
@@ -94,12 +97,23 @@ fn names() -> PossibleValuesParser {
 /// Runs the experiments and judges their rows. The outcome says whether all judged rows agree.
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     let (experiments, plan) = (args.experiments(), args.plan());
-    output::check_report(&args.files, &[])?;
+    let picture = args.picture.as_deref();
+    output::check_outputs(&args.files, &[("--picture", picture)], &[])?;
+    if picture.is_some() && experiments.iter().all(|experiment| experiment.picture.is_none()) {
+        let has_any = |it: &&Experiment| it.picture.is_some();
+        let names: Vec<&str> = EXPERIMENTS.iter().filter(has_any).map(|it| it.name).collect();
+        let names = names.join(", ");
+        return Err(Failure::BadInput(format!("--picture: only {names} has figures over time")));
+    }
     let mut results = Vec::new();
     for experiment in &experiments {
         results.push(run(experiment, &plan)?);
     }
     let report = report_of(&experiments, &plan, &results);
+    let mut drawn = experiments.iter().zip(&results);
+    if let Some((draw, results)) = drawn.find_map(|(it, results)| Some((it.picture?, results))) {
+        output::save_text(picture, || draw(&results.runs, &report.command.join(" ")).svg())?;
+    }
     let text = show(&experiments, &results, &report.verdict, output::style());
     finish(&report, &args.files, &text)
 }
@@ -147,6 +161,9 @@ fn show(
         }
         for finding in &results.findings {
             text.push_str(&paragraph(&format!("found: {finding}")));
+        }
+        if experiment.picture.is_some() {
+            let _ = writeln!(text, "{}", print::series_of(&results.runs, style));
         }
         for published in results.not_modelled {
             text.push_str(&paragraph(&format!("not modelled: {published}")));

@@ -116,6 +116,10 @@ fn reproductions() {
     refused(&["reproduce", "bulk-fre"], &["'bulk-fre'", "'bulk-free'", "high-order-drain"]);
     refused(&["reproduce", "all", "--seeds", "0"], &["--seeds", "1..=1000"]);
     refused(&["reproduce", "all", "--quick", "--seeds", "2"], &["--quick", "--seeds"]);
+    refused(
+        &["reproduce", "bulk-free", "--quick", "--picture", "x.svg"],
+        &["--picture: only web-cache has figures over time"],
+    );
     refused(&["reproduce", "all", "--json", "no/such/x.json"], &["no/such/x.json"]);
     refused(&["prices", "--json", "no/such/x.json"], &["no/such/x.json"]);
 }

@@ -2,13 +2,16 @@
 
 use std::cell::Cell;
 
-use framewright::{Block, MigrateType, Order, Request, frame::PAGEBLOCK_FRAMES};
+use framewright::{MigrateType, Order, Request, frame::PAGEBLOCK_FRAMES};
 use framewright_sim::{
     engine::Cpu,
     file::{AreaId, CpuContext, FileAccessError, Touched},
 };
 
-use super::timeline::Timeline;
+use super::{
+    kept::{Kept, KernelBlocks},
+    timeline::{Blocks, Timeline},
+};
 use crate::workloads::{
     cdn::{Next, PER_PAGE, Server},
     mmap_read::Reader,
@@ -33,6 +36,14 @@ impl Program {
         match self {
             Self::Reader(_) => false,
             Self::Server(server) => server.take_huge(),
+        }
+    }
+
+    /// The order of a block of the kernel that it needs now.
+    fn takes_kernel(&mut self) -> Option<u8> {
+        match self {
+            Self::Reader(_) => None,
+            Self::Server(server) => server.take_kernel(),
         }
     }
 }
@@ -66,27 +77,6 @@ pub(super) struct Spent {
     pub(super) ended: Cell<u64>,
 }
 
-/// Large objects, each in a huge page.
-pub(super) struct Large<'m> {
-    /// The blocks, each with the number of used pages at which it expires.
-    kept: Vec<(u64, Block<'m>)>,
-    /// Mean number of used pages until expiry.
-    kept_for: u64,
-    random: fastrand::Rng,
-}
-
-impl<'m> Large<'m> {
-    pub(super) fn new(kept_for: u64, seed: u64) -> Self {
-        Self { kept: Vec::new(), kept_for, random: fastrand::Rng::with_seed(seed) }
-    }
-
-    /// Removes and returns an expired object.
-    fn expired(&mut self, used: u64) -> Option<Block<'m>> {
-        let at = self.kept.iter().position(|(expires, _)| *expires <= used)?;
-        Some(self.kept.swap_remove(at).1)
-    }
-}
-
 /// The event loop of one CPU.
 pub(super) struct EventLoop<'d, 'k, 'm> {
     pub(super) cpu_context: CpuContext<'d, 'k, 'm>,
@@ -94,11 +84,16 @@ pub(super) struct EventLoop<'d, 'k, 'm> {
     pub(super) areas: &'d [AreaId],
     pub(super) spent: &'d Spent,
     pub(super) threads: Vec<Thread>,
-    pub(super) large: Large<'m>,
+    /// Large objects, each in a huge page.
+    pub(super) large: Kept<'m>,
+    /// Blocks of the kernel.
+    pub(super) kernel: Kept<'m>,
+    /// The blocks of the kernel of all CPUs.
+    pub(super) kernel_blocks: &'d KernelBlocks,
     /// The thread that is next in turn.
     pub(super) turn: usize,
-    /// Unusable free space index of the memory, in thousandths.
-    pub(super) unusable: &'d dyn Fn() -> u64,
+    /// The blocks of memory.
+    pub(super) blocks: &'d dyn Fn() -> Blocks,
     /// Gets the time after each use of a page, in cycles.
     pub(super) sample: &'d dyn Fn(u64),
 }
@@ -194,9 +189,12 @@ impl<'m> EventLoop<'_, '_, 'm> {
             if self.threads[thread].program.takes_huge() {
                 self.serve_large(cpu);
             }
+            if let Some(order) = self.threads[thread].program.takes_kernel() {
+                self.allocate_for_kernel(cpu, order);
+            }
             cpu.work(next.then);
             self.spent.user.set(self.spent.user.get() + next.then);
-            self.timeline.advance(self.cpu_context.pages_cached(), cpu.now(), self.unusable);
+            self.timeline.advance(self.cpu_context.pages_cached(), cpu.now(), self.blocks);
             (self.sample)(cpu.now());
             if cpu.now() >= until || self.cpu_context.has_kernel_work(cpu) {
                 return Ok(());
@@ -212,16 +210,31 @@ impl<'m> EventLoop<'_, '_, 'm> {
         let asked = cpu.now();
         let (block, stalled) = self.cpu_context.block(cpu, HUGE);
         self.timeline.record_huge_request(block.is_some(), stalled, cpu.now() - asked);
-        let expires = used + self.large.random.u64(..=2 * self.large.kept_for);
-        self.large.kept.extend(block.map(|block: Block<'m>| (expires, block)));
+        self.large.keep(block, used);
         let sent = PAGEBLOCK_FRAMES as u64 * PER_PAGE;
         cpu.work(sent);
         self.spent.user.set(self.spent.user.get() + sent);
     }
 
-    /// Frees the large objects that have expired after `used` used pages.
+    /// Allocates a block of the kernel, and frees those that have expired.
+    fn allocate_for_kernel(&mut self, cpu: Cpu<'_>, order: u8) {
+        let used = self.timeline.pages();
+        self.expire(used);
+        let Some(order) = Order::new(order) else { return };
+        let (block, _) = self.cpu_context.block(cpu, Request::new(order, MigrateType::Unmovable));
+        if let Some(block) = &block {
+            self.kernel_blocks.add(block.pfn());
+        }
+        self.kernel.keep(block, used);
+    }
+
+    /// Frees the large objects and the blocks of the kernel that have expired after `used` used pages.
     fn expire(&mut self, used: u64) {
         while let Some(block) = self.large.expired(used) {
+            self.cpu_context.free_block(block);
+        }
+        while let Some(block) = self.kernel.expired(used) {
+            self.kernel_blocks.remove(block.pfn());
             self.cpu_context.free_block(block);
         }
     }

@@ -25,6 +25,8 @@ pub(crate) struct Outcome {
     pub(crate) system: f64,
     /// The longest wait of a program for a page, in nanoseconds.
     pub(crate) stall: f64,
+    /// Waits of programs for a page that took more than a second.
+    pub(crate) freezes: u64,
     /// The longest time of a request to the storage device, in nanoseconds.
     pub(crate) device: f64,
     /// Pauses of reclaim that ended before their condition was met, by kind.
@@ -206,7 +208,7 @@ fn series(outcome: &Outcome) -> indexmap::IndexMap<String, Vec<Point>> {
     [
         ("pages_per_s", points(&|nth, _| speeds[nth])),
         ("stall_max_ns", points(&|_, hour| nanos(hour.stall))),
-        ("unusable_for_order_3_pct", points(&|_, hour| hour.unusable as f64 / 10.0)),
+        ("unusable_for_order_3_pct", points(&|_, hour| hour.blocks.unusable as f64 / 10.0)),
         (
             HUGE,
             if outcome.huge.requests > 0 {

@@ -11,11 +11,13 @@
 //! |--------------|--------------------------------------------------------------|
 //! | `run`        | a run of one side with one seed                              |
 //! | `event_loop` | the event loop of one CPU                                    |
+//! | `kept`       | blocks besides file pages                                    |
 //! | `timeline`   | progress, and results hour by hour                           |
 //! | `figures`    | outcomes to metrics and series                               |
 
 mod event_loop;
 mod figures;
+mod kept;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -30,7 +32,7 @@ use crate::{
     simulated::too_small,
     workloads::{Side, cdn::Cdn, mmap_read::MmapRead, run_sides},
 };
-use figures::Outcome;
+pub(crate) use figures::Outcome;
 
 pub use figures::plot;
 pub(crate) use figures::run_of;

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use framewright::{
-    CpuId, Memory, Order, SideTables, buddy::unusable_index, observe::NodeStat, reclaim::Throttle,
+    CpuId, Memory, Order, SideTables, buddy::unusable_index, frame::PAGEBLOCK_FRAMES,
+    observe::NodeStat, reclaim::Throttle,
 };
 use framewright_sim::{
     engine::{Failure, LockClass, Machine, Program},
@@ -14,9 +15,10 @@ use framewright_sim::{
 
 use super::{
     Paging, Work,
-    event_loop::{self, EventLoop, Large, Spent, Thread},
+    event_loop::{self, EventLoop, Spent, Thread},
     figures::Outcome,
-    timeline::{HOURS, Timeline},
+    kept::{Kept, KernelBlocks},
+    timeline::{Blocks, HOURS, Timeline},
 };
 use crate::Error;
 use crate::invariants::all_free;
@@ -26,7 +28,7 @@ use crate::{
     simulated::{column::Nodes, memory::on_memory},
     workloads::{
         Side,
-        cdn::{Cdn, DAY, Server},
+        cdn::{Cdn, Server},
         mmap_read::{MmapRead, Reader},
     },
 };
@@ -118,7 +120,8 @@ impl<'m> Play<'_, 'm> {
         let progress = RefCell::new(progress);
         let tell = |hour: u64| (*progress.borrow_mut())(hour.min(all_hours), all_hours);
         tell(0);
-        let timeline = Timeline::new(self.hour(), hours, self.programs(), &tell);
+        let second = self.frequency() as u64;
+        let timeline = Timeline::new(self.hour(), hours, self.programs(), second, &tell);
         let spent: Vec<Spent> = (0..self.cpus()).map(|_| Spent::default()).collect();
         let ended = self.work(kernel, &timeline, &spent);
         if let Some(recorder) = self.recorder {
@@ -145,8 +148,10 @@ impl<'m> Play<'_, 'm> {
     /// Pages that are read in an hour.
     fn hour(&self) -> u64 {
         match &self.paging.work {
-            Work::MmapRead(work) => self.frames * u64::from(work.times) / HOURS,
-            Work::Cdn(_) => self.frames * DAY / HOURS,
+            Work::MmapRead(work) => {
+                self.frames * u64::from(work.times) / u64::from(work.divisor.max(1)) / HOURS
+            }
+            Work::Cdn(work) => self.frames * work.turnovers / HOURS,
         }
     }
 
@@ -173,13 +178,20 @@ impl<'m> Play<'_, 'm> {
         }
     }
 
-    /// The large objects of a CPU.
-    fn large(&self, cpu: u16) -> Large<'m> {
+    /// The large objects and the blocks of the kernel of a CPU, none at first.
+    fn kept(&self, cpu: u16) -> [Kept<'m>; 2] {
         let kept_for = match &self.paging.work {
-            Work::MmapRead(_) => 0,
-            Work::Cdn(work) => work.kept_for(self.frames),
+            Work::MmapRead(_) => [0; 2],
+            Work::Cdn(work) => [work.kept_for(self.frames), work.kernel_kept_for(self.frames)],
         };
-        Large::new(kept_for, self.seed ^ u64::from(cpu) << 32)
+        let seed = self.seed ^ u64::from(cpu) << 32;
+        let [large, kernel] = kept_for;
+        [Kept::new(large, seed), Kept::new(kernel, !seed)]
+    }
+
+    /// Cycles per second.
+    fn frequency(&self) -> f64 {
+        1e12 / self.parts.machine.model().nanos_per_1000_cycles as f64
     }
 
     /// Runs the event loop of every CPU until the end.
@@ -189,7 +201,12 @@ impl<'m> Play<'_, 'm> {
         timeline: &Timeline<'_>,
         spent: &[Spent],
     ) -> Result<(), Failure> {
-        let unusable = || unusable(self.parts.memory);
+        let kernel_blocks = KernelBlocks::default();
+        let pageblocks = self.frames / PAGEBLOCK_FRAMES as u64;
+        let blocks = || Blocks {
+            movable: pageblocks.saturating_sub(kernel_blocks.pageblocks()),
+            ..blocks(self.parts.memory)
+        };
         let sample = |now| {
             if let Some(recorder) = self.recorder {
                 recorder.sample(now, || self.sample(timeline));
@@ -198,17 +215,20 @@ impl<'m> Play<'_, 'm> {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let programs = spent.iter().enumerate().map(|(number, spent)| -> Program<'_> {
             let (number, late) = (number as u16, random.u64(..LATE));
-            let (unusable, sample) = (&unusable, &sample);
+            let (blocks, sample, kernel_blocks) = (&blocks, &sample, &kernel_blocks);
             Box::new(move |cpu| {
+                let [large, of_kernel] = self.kept(number);
                 let mut event_loop = EventLoop {
                     cpu_context: kernel.cpu_context(CpuId::new(number)),
                     timeline,
                     areas: self.areas,
                     spent,
                     threads: self.threads(number),
-                    large: self.large(number),
+                    large,
+                    kernel: of_kernel,
+                    kernel_blocks,
                     turn: 0,
-                    unusable,
+                    blocks,
                     sample,
                 };
                 if let Err(error) = event_loop.work(cpu, late) {
@@ -252,7 +272,7 @@ impl<'m> Play<'_, 'm> {
         spent: &[Spent],
     ) -> Outcome {
         let Parts { machine, memory, cache, .. } = self.parts;
-        let frequency = 1e12 / machine.model().nanos_per_1000_cycles as f64;
+        let frequency = self.frequency();
         let seconds = |cycles: u64| cycles as f64 / frequency;
         let sum = |of: fn(&Spent) -> u64| spent.iter().map(of).sum::<u64>();
         let user = sum(|spent| spent.user.get());
@@ -269,6 +289,7 @@ impl<'m> Play<'_, 'm> {
             elapsed: seconds(timeline.end()),
             system: seconds(busy.saturating_sub(user)),
             stall: seconds(timeline.stall()) * 1e9,
+            freezes: timeline.freezes(),
             device: seconds(cache.store_stats().slowest) * 1e9,
             expired: Throttle::ALL.map(|why| stats.get(why.expired())),
             pages: timeline.pages(),
@@ -305,12 +326,18 @@ impl<'m> Play<'_, 'm> {
 /// reclaim only a few hundred frames are free, and no larger blocks.
 const INDEX_ORDER: usize = 3;
 
-/// Unusable free space index of that order over all zones, in thousandths.
-fn unusable(memory: &Memory<'_, Simulated>) -> u64 {
+/// The free blocks of all zones.
+fn blocks(memory: &Memory<'_, Simulated>) -> Blocks {
     let mut blocks = [0; Order::COUNT];
     for zone in memory.zones() {
         let counts = memory.block_counts(zone.id).by_order();
         blocks.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
     }
-    unusable_index(&blocks, INDEX_ORDER)
+    let huge = usize::from(Order::PAGEBLOCK.get());
+    let free_huge = (huge..).zip(&blocks[huge..]).map(|(order, count)| count << (order - huge));
+    Blocks {
+        unusable: unusable_index(&blocks, INDEX_ORDER),
+        free_huge: free_huge.sum(),
+        movable: 0,
+    }
 }

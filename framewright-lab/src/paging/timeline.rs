@@ -13,17 +13,28 @@ pub(super) const HOURS: u64 = 24;
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Hour {
     /// Its end, in cycles.
-    pub(super) end: u64,
+    pub(crate) end: u64,
     /// Pages that programs used.
-    pub(super) pages: u64,
+    pub(crate) pages: u64,
     /// The longest wait of a program for a page, in cycles.
     pub(super) stall: u64,
-    /// Unusable free space index of order 3 at its end, in thousandths.
-    pub(super) unusable: u64,
+    /// The blocks of memory at its end.
+    pub(crate) blocks: Blocks,
     /// Requests for huge pages in it.
     pub(super) huge: u64,
     /// Of these, those that succeeded without reclaim and compaction.
     pub(super) unstalled: u64,
+}
+
+/// Free blocks, and blocks that could be freed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Blocks {
+    /// Unusable free space index of order 3, in thousandths.
+    pub(crate) unusable: u64,
+    /// Free blocks of order 9.
+    pub(crate) free_huge: u64,
+    /// Pageblocks without a block of the kernel: compaction could form a block of order 9 of each.
+    pub(crate) movable: u64,
 }
 
 /// Requests for huge pages of the whole run.
@@ -51,6 +62,10 @@ pub(super) struct Timeline<'c> {
     past: RefCell<Vec<Hour>>,
     /// The longest wait of the run, in cycles.
     stall: Cell<u64>,
+    /// A wait longer than this, in cycles, is a freeze.
+    freeze: u64,
+    /// The number of freezes.
+    freezes: Cell<u64>,
     /// Pages that programs have used.
     used: Cell<u64>,
     huge: Cell<Huge>,
@@ -59,8 +74,14 @@ pub(super) struct Timeline<'c> {
 
 impl<'c> Timeline<'c> {
     /// A timeline of `hours` hours with `hour` read pages each; `None`: until all programs have
-    /// ended.
-    pub(super) fn new(hour: u64, hours: Option<u64>, programs: u64, tell: &'c dyn Fn(u64)) -> Self {
+    /// ended. A wait of more than `freeze` cycles is a freeze.
+    pub(super) fn new(
+        hour: u64,
+        hours: Option<u64>,
+        programs: u64,
+        freeze: u64,
+        tell: &'c dyn Fn(u64),
+    ) -> Self {
         Self {
             hour: hour.max(1),
             hours,
@@ -69,6 +90,8 @@ impl<'c> Timeline<'c> {
             current: Cell::default(),
             past: RefCell::default(),
             stall: Cell::new(0),
+            freeze,
+            freezes: Cell::new(0),
             used: Cell::new(0),
             huge: Cell::default(),
             tell,
@@ -84,6 +107,7 @@ impl<'c> Timeline<'c> {
         self.current.set(hour);
         self.stall.set(self.stall.get().max(waited));
         self.used.set(self.used.get() + 1);
+        self.freezes.set(self.freezes.get() + u64::from(waited > self.freeze));
     }
 
     /// Records a request for a huge page: whether it succeeded, whether it ran reclaim or
@@ -112,16 +136,16 @@ impl<'c> Timeline<'c> {
     }
 
     /// Ends the hour if it has passed: `pages_read` pages were read into memory by `now`. Then
-    /// calls `unusable`.
-    pub(super) fn advance(&self, pages_read: u64, now: u64, unusable: impl FnOnce() -> u64) {
+    /// calls `blocks`.
+    pub(super) fn advance(&self, pages_read: u64, now: u64, blocks: impl FnOnce() -> Blocks) {
         let passed = self.past.borrow().len();
         if pages_read < (passed as u64 + 1) * self.hour {
             return;
         }
         self.past.borrow_mut().push(Hour { end: now, ..self.current.take() });
         // Other CPUs run meanwhile, and must see that the hour has passed.
-        let unusable = unusable();
-        self.past.borrow_mut()[passed].unusable = unusable;
+        let blocks = blocks();
+        self.past.borrow_mut()[passed].blocks = blocks;
         (self.tell)(passed as u64 + 1);
     }
 
@@ -150,6 +174,11 @@ impl<'c> Timeline<'c> {
         self.stall.get()
     }
 
+    /// The number of waits that were freezes.
+    pub(super) fn freezes(&self) -> u64 {
+        self.freezes.get()
+    }
+
     /// All hours.
     pub(super) fn hours(&self) -> Vec<Hour> {
         self.past.borrow().clone()
@@ -160,39 +189,44 @@ impl<'c> Timeline<'c> {
 mod tests {
     use super::*;
 
+    fn unusable(thousandths: u64) -> Blocks {
+        Blocks { unusable: thousandths, ..Blocks::default() }
+    }
+
     #[test]
     fn hours_have_equal_amounts_of_work() {
         let told = Cell::new(0);
         let tell = |hour| told.set(hour);
-        let timeline = Timeline::new(100, Some(2), 1, &tell);
+        let timeline = Timeline::new(100, Some(2), 1, 8, &tell);
         timeline.used(5);
         timeline.used(9);
         timeline.advance(99, 10, || unreachable!());
-        timeline.advance(100, 20, || 7);
+        timeline.advance(100, 20, || unusable(7));
         timeline.used(1);
         timeline.record_huge_request(true, false, 3);
         timeline.record_huge_request(true, true, 7);
         timeline.record_huge_request(false, true, 5);
         timeline.advance(199, 30, || unreachable!());
         assert!(!timeline.is_over());
-        timeline.advance(230, 40, || 8);
+        timeline.advance(230, 40, || unusable(8));
         assert!(timeline.is_over() && told.get() == 2);
         let hours = timeline.hours();
         assert_eq!(
             hours[0],
-            Hour { end: 20, pages: 2, stall: 9, unusable: 7, huge: 0, unstalled: 0 }
+            Hour { end: 20, pages: 2, stall: 9, blocks: unusable(7), huge: 0, unstalled: 0 }
         );
         assert_eq!(
             hours[1],
-            Hour { end: 40, pages: 1, stall: 1, unusable: 8, huge: 3, unstalled: 1 }
+            Hour { end: 40, pages: 1, stall: 1, blocks: unusable(8), huge: 3, unstalled: 1 }
         );
+        assert_eq!(timeline.freezes(), 1, "one wait of more than 8 cycles");
         assert_eq!((timeline.end(), timeline.stall(), timeline.pages()), (40, 9, 3));
         assert_eq!(timeline.huge(), Huge { requests: 3, served: 2, unstalled: 1, longest: 7 });
     }
 
     #[test]
     fn without_days_the_run_ends_with_its_programs() {
-        let timeline = Timeline::new(100, None, 2, &|_| ());
+        let timeline = Timeline::new(100, None, 2, 8, &|_| ());
         timeline.ends(70);
         assert!(!timeline.is_over());
         timeline.ends(50);

@@ -37,6 +37,9 @@ pub enum Unit {
     /// Bytes per second.
     #[serde(rename = "bytes/s")]
     BytesPerSecond,
+    /// Thousand million bits per second: rates of network links.
+    #[serde(rename = "Gbit/s")]
+    GigabitsPerSecond,
     /// Percent.
     #[serde(rename = "%")]
     Percent,
@@ -84,6 +87,7 @@ impl Unit {
             Unit::Seconds => "s",
             Unit::PerSecond => "1/s",
             Unit::BytesPerSecond => "bytes/s",
+            Unit::GigabitsPerSecond => "Gbit/s",
             Unit::Percent => "%",
             Unit::Thousandths => "thousandths",
             Unit::Order => "order",
@@ -96,7 +100,7 @@ impl Unit {
         match self {
             Unit::Count | Unit::Frames | Unit::Bytes | Unit::Order => 0,
             Unit::PerSecond | Unit::BytesPerSecond => 0,
-            Unit::FramesPerAcquisition | Unit::Nanos | Unit::Percent => 2,
+            Unit::FramesPerAcquisition | Unit::Nanos | Unit::GigabitsPerSecond | Unit::Percent => 2,
             Unit::CyclesPerFrame => 1,
             Unit::BytesPerFrame | Unit::Thousandths | Unit::Millis | Unit::Seconds => 3,
             // Some ratios are far below one: acquisitions per page.

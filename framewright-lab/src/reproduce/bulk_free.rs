@@ -38,6 +38,7 @@ further gain of prefetching the buddies' descriptors (list-buddy+prefetch); and 
 frees, in which batches are not contiguous (page-fault-random). list-buddy takes blocks from all lists in
 turn, as in 2018. kbuild: the share of bulk frees that find blocks of other types than movable on the
 CPU's lists.",
+    picture: None,
     run,
 };
 

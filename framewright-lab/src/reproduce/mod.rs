@@ -10,7 +10,7 @@
 //!
 //! | module                                       | job                                        |
 //! |----------------------------------------------|--------------------------------------------|
-//! | `compaction`, `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch` | one experiment each: rows, then a run |
+//! | `compaction`, `bulk_free`, `hot_path`, `high_order_drain`, `tlb_batch`, `web_cache` | one experiment each: rows, then a run |
 //! | `results`                                    | [`Results`]: rows by name, to be filled    |
 //! | `pairs`                                      | both sides of a change, seed by seed       |
 //! | `settings`                                   | runs of more than two settings, by number  |
@@ -29,8 +29,9 @@ mod prices;
 mod results;
 mod settings;
 mod tlb_batch;
+mod web_cache;
 
-use crate::Error;
+use crate::{Error, plot::Plot, report::Run};
 pub use bands::Variation;
 pub use judge::{judge, verdict};
 pub use prices::{MECHANISMS, MOST_LEFT_PERCENT, Mechanism, Origin, Times};
@@ -45,6 +46,8 @@ pub struct Experiment {
     pub title: &'static str,
     /// The question, and the method, in a few lines.
     pub question: &'static str,
+    /// Draws the series of its runs, with a subtitle, if they have series over time.
+    pub picture: Option<fn(&[Run], &str) -> Plot>,
     /// Runs both sides of the change.
     pub run: fn(&Plan, &mut Tell<'_>) -> Result<Results, Error>,
 }
@@ -64,9 +67,10 @@ pub struct Plan {
 }
 
 /// All experiments, in the order of their change's date.
-pub const EXPERIMENTS: [Experiment; 5] = [
+pub const EXPERIMENTS: [Experiment; 6] = [
     compaction::EXPERIMENT,
     tlb_batch::EXPERIMENT,
+    web_cache::EXPERIMENT,
     hot_path::EXPERIMENT,
     bulk_free::EXPERIMENT,
     high_order_drain::EXPERIMENT,

@@ -12,8 +12,11 @@
 //! page fault with transparent huge pages: without a free huge page it reclaims and compacts, and
 //! wakes background reclaim and compaction. If it gets no huge page, the object is not stored.
 //!
+//! A few requests may also allocate memory of the kernel, as sockets and file systems do: unmovable blocks, which are
+//! kept for a while and on average use a 32nd of memory. They are what fragments the memory of such a server for days.
+//!
 //! In a *day* memory is filled 2,500 times, roughly as often as on such a server in 24 hours at 60
-//! Gbit/s.
+//! Gbit/s. A time lapse has fewer turnovers in a day.
 
 use framewright::frame::PAGEBLOCK_FRAMES;
 
@@ -36,6 +39,8 @@ pub(crate) struct Next {
 pub(crate) const OBJECT: u32 = 32;
 /// Number of times that memory is filled in a day.
 pub(crate) const DAY: u64 = 2_500;
+/// Blocks of the kernel have one of the orders below this one: up to 32 KiB, as for network buffers and slabs.
+pub(crate) const KERNEL_ORDERS: u8 = 4;
 
 /// The parameters of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,10 +53,14 @@ pub struct Cdn {
     pub writes: u8,
     /// Duration in hundredths of a day.
     pub centidays: u32,
+    /// Number of times that memory is filled in a day.
+    pub turnovers: u64,
     /// Solid-state disks that store the file.
     pub disks: u32,
     /// One request in this number is for an object of the size of a huge page; 0: none.
     pub huge: u32,
+    /// One request in this number allocates a block of the kernel; 0: none.
+    pub kernel: u32,
     /// Seed of the requests.
     pub seed: u64,
 }
@@ -65,7 +74,18 @@ impl Cdn {
     /// and one request in twenty that stores.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { times: 4, threads: 8, writes: 5, centidays: 100, disks: 24, huge: 0, seed }
+        let (centidays, turnovers) = (100, DAY);
+        Self {
+            times: 4,
+            threads: 8,
+            writes: 5,
+            centidays,
+            turnovers,
+            disks: 24,
+            huge: 0,
+            kernel: 0,
+            seed,
+        }
     }
 
     /// Pages of its file on a machine of `frames` frames: whole objects.
@@ -84,10 +104,20 @@ impl Cdn {
         objects * u64::from(self.huge) * u64::from(OBJECT)
     }
 
+    /// Mean number of pages that are used until a block of the kernel is freed, on a machine of `frames` frames. With it,
+    /// these blocks use a 32nd of memory.
+    #[must_use]
+    pub fn kernel_kept_for(&self, frames: u64) -> u64 {
+        const SHARE: u64 = 32;
+        let sizes: u64 = (0..KERNEL_ORDERS).map(|order| 1 << order).sum();
+        let blocks = frames * u64::from(KERNEL_ORDERS) / SHARE / sizes;
+        blocks * u64::from(self.kernel) * u64::from(OBJECT)
+    }
+
     /// Pages that are read or stored in total, on a machine of `frames` frames.
     #[must_use]
     pub fn turned_over(&self, frames: u64) -> u64 {
-        frames * DAY * u64::from(self.centidays) / 100
+        frames * self.turnovers * u64::from(self.centidays) / 100
     }
 }
 
@@ -105,6 +135,10 @@ pub(crate) struct Server {
     huge: u32,
     /// Whether a request for a large object is pending.
     asked_for_huge: bool,
+    /// One request in this number allocates a block of the kernel; 0: none.
+    kernel: u32,
+    /// The order of a block of the kernel that a request needs.
+    needs_kernel: Option<u8>,
 }
 
 impl Server {
@@ -122,12 +156,19 @@ impl Server {
             access: Access::Load,
             huge: work.huge,
             asked_for_huge: false,
+            kernel: work.kernel,
+            needs_kernel: None,
         }
     }
 
     /// Whether a request for a large object has arrived since the last call.
     pub(crate) fn take_huge(&mut self) -> bool {
         std::mem::take(&mut self.asked_for_huge)
+    }
+
+    /// The order of the block of the kernel that a request since the last call needs.
+    pub(crate) fn take_kernel(&mut self) -> Option<u8> {
+        self.needs_kernel.take()
     }
 
     /// The next page access.
@@ -144,6 +185,9 @@ impl Server {
     /// them are for an eighth of the objects.
     fn accept(&mut self) {
         self.asked_for_huge |= self.huge > 0 && self.random.u32(..self.huge) == 0;
+        if self.kernel > 0 && self.random.u32(..self.kernel) == 0 {
+            self.needs_kernel = Some(self.random.u8(..KERNEL_ORDERS));
+        }
         let stores = self.random.u8(..100) < self.writes;
         self.access = if stores { Access::Store } else { Access::Load };
         let objects = u64::from(self.objects);
@@ -207,6 +251,28 @@ mod tests {
         // One request is 32 pages; eight pageblocks are an eighth of 64.
         let work = Cdn { huge: 100, ..Cdn::new(7) };
         assert_eq!(work.kept_for(64 << 9), 8 * 100 * u64::from(OBJECT));
+    }
+
+    #[test]
+    fn some_requests_allocate_blocks_of_the_kernel_if_enabled() {
+        let needed = |kernel| {
+            let work = Cdn { kernel, ..Cdn::new(7) };
+            let mut server = Server::new(&work, 0, 0, work.pages(100_000));
+            let requests = 10_000 * OBJECT;
+            (0..requests)
+                .filter_map(|_| (server.next(), server.take_kernel()).1)
+                .collect::<Vec<_>>()
+        };
+        assert!(needed(0).is_empty());
+        let orders = needed(8);
+        assert!((1_000..1_500).contains(&orders.len()), "{}", orders.len());
+        assert_eq!(
+            (orders.iter().min(), orders.iter().max()),
+            (Some(&0), Some(&(KERNEL_ORDERS - 1)))
+        );
+        // A 32nd of 480 * 32 frames are 128 blocks of 3.75 frames.
+        let work = Cdn { kernel: 8, ..Cdn::new(7) };
+        assert_eq!(work.kernel_kept_for(480 * 32), 128 * 8 * u64::from(OBJECT));
     }
 
     #[test]

@@ -21,6 +21,7 @@ const FILES: &[(&str, &str)] = &[
     ("one-zone-64", include_str!("presets/one-zone-64.toml")),
     ("numa-4n-48", include_str!("presets/numa-4n-48.toml")),
     ("desk-1n-8", include_str!("presets/desk-1n-8.toml")),
+    ("web-2n-24", include_str!("presets/web-2n-24.toml")),
 ];
 
 /// CPUs per socket and node of a uniform machine.

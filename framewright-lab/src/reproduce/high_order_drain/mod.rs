@@ -31,6 +31,7 @@ at the zone lock, and the reason for drains: the share of frames that are reused
 Lists have the sizes of the kernels: 63 frames per batch and 300 or, on servers, 367 per CPU.
 An allocator called 'auto' has lists of adaptive size, as kernels since 6.7 do. '6.1/6.12' has them only
 after the change, like the kernels in the columns beside it.",
+    picture: None,
     run,
 };
 

@@ -35,6 +35,7 @@ Before: the loop that refills a list calls the function that takes a frame, into
 Callgrind counts instructions under the lock per frame taken; text is the size
 of the code of both programs; pages per second show the effect of these instructions on the machines.
 Rows called 'bulk' follow a reviewer's suggestion: frames taken one by one, then a batch as a whole.",
+    picture: None,
     run,
 };
 

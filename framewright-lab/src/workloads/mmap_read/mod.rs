@@ -21,6 +21,9 @@ pub struct MmapRead {
     pub readers: Readers,
     /// Amount to read, in multiples of memory.
     pub times: u32,
+    /// The files have that amount divided by this number: with 2, files of half the memory are possible. Only simulated
+    /// machines use it.
+    pub divisor: u32,
     /// Solid-state disks that store the files; 0: the files consist of holes.
     pub disks: u32,
     /// Cycles of a reader for a page, apart from its fault: 512 loads of a word. Only times depend on it.
@@ -54,13 +57,14 @@ impl MmapRead {
     /// Ten times the memory.
     #[must_use]
     pub fn new(readers: Readers) -> Self {
-        Self { readers, times: 10, disks: 0, cycles_per_page: PER_PAGE }
+        Self { readers, times: 10, divisor: 1, disks: 0, cycles_per_page: PER_PAGE }
     }
 
     /// Pages that one of `cpus` readers reads on a machine of `frames` frames.
     #[must_use]
     pub fn pages_each(&self, frames: u64, cpus: u16) -> u32 {
-        let pages = frames * u64::from(self.times) / u64::from(cpus.max(1));
+        let parts = u64::from(self.divisor.max(1)) * u64::from(cpus.max(1));
+        let pages = frames * u64::from(self.times) / parts;
         u32::try_from(pages).unwrap_or(u32::MAX)
     }
 }
