@@ -51,7 +51,11 @@ fn run() -> Result<(), Failure> {
     let report = match words.value("workload") {
         Some("page-fault") => page_fault::run(&words)?,
         Some("mmap-read") => mmap_read::run(&words)?,
-        other => return Err(format!("workload={} is not page-fault or mmap-read", other.unwrap_or("")).into()),
+        other => {
+            return Err(
+                format!("workload={} is not page-fault or mmap-read", other.unwrap_or("")).into()
+            );
+        }
     };
     if words.has("symbols") {
         machine::write_symbols()?;
