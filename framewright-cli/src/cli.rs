@@ -117,7 +117,7 @@ pub(crate) enum Run {
     Kbuild(workload::WorkloadArgs),
     /// Blocks of orders 0 to 3 allocated on one CPU and freed on another (lmbench's bw_unix)
     #[command(after_help = workload::SOCKET_PAIRS_EXAMPLES)]
-    SocketPairs(workload::WorkloadArgs),
+    SocketPairs(workload::SocketPairsArgs),
     /// Sparse files of ten times the memory, mapped and read once (vm-scalability's
     /// lru-file-mmap-read)
     #[command(after_help = paging::MMAP_READ_EXAMPLES,

@@ -20,7 +20,7 @@ use framewright_lab::{
         host::{HostSpec, Rounds},
         kbuild::Kbuild,
         page_fault::{FreeOrder, PageFault},
-        socket_pairs::SocketPairs,
+        socket_pairs::{Placement, SocketPairs},
     },
 };
 use framewright_sim::machine::Spec;
@@ -78,7 +78,9 @@ pub(crate) const SOCKET_PAIRS_EXAMPLES: &str = with_examples!(
     "  framewright run socket-pairs --machine host:2
       A writer and a reader.
   framewright run socket-pairs --machine icx-2s-128 --vs pcp.high_order_drain=every-free
-      64 pairs on 128 simulated CPUs, with and without a rule of Linux 5.18 to 6.6."
+      16 pairs on 128 simulated CPUs, with and without a rule of Linux 5.18 to 6.6.
+  framewright run socket-pairs --machine uniform:4 --memory 1GiB --placement scheduled
+      32 tasks on four CPUs: a scheduler places them, and a writer and its reader may share a CPU."
 );
 
 /// Help of `--machine` for workloads that also run on a kernel.
@@ -97,6 +99,18 @@ pub(crate) struct PageFaultArgs {
     pub(crate) sharing: Sharing,
     #[command(flatten)]
     pub(crate) beside: qemu::BesideArgs,
+    #[command(flatten)]
+    pub(crate) common: WorkloadArgs,
+}
+
+#[derive(Debug, ArgGroup)]
+pub(crate) struct SocketPairsArgs {
+    /// The CPUs of writers and readers; `scheduled` is for simulated machines
+    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    pub(crate) placement: Placement,
+    /// Pairs of a writer and a reader [default: 16; pinned at most one pair for two CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) pairs: Option<u16>,
     #[command(flatten)]
     pub(crate) common: WorkloadArgs,
 }
@@ -146,6 +160,18 @@ pub(crate) enum Machines {
     One(Machine),
     /// The CPU counts.
     Uniform(Vec<u16>),
+}
+
+impl Machines {
+    /// The CPUs of the smallest machine; `None` with an emulated machine.
+    fn fewest_cpus(&self) -> Option<u16> {
+        match self {
+            Self::One(Machine::Host(host)) => Some(host.cpus()),
+            Self::One(Machine::Simulated(spec, _)) => Some(spec.cpus()),
+            Self::One(Machine::Qemu(_)) => None,
+            Self::Uniform(cpus) => cpus.first().copied(),
+        }
+    }
 }
 
 impl FromStr for Machines {
@@ -242,13 +268,27 @@ pub(crate) fn compilers(args: &WorkloadArgs) -> Workload {
 }
 
 /// `run socket-pairs`.
-pub(crate) fn socket_pairs(args: &WorkloadArgs) -> Result<Outcome, Failure> {
-    workload(&sockets(args), args)
+pub(crate) fn socket_pairs(args: &SocketPairsArgs) -> Result<Outcome, Failure> {
+    if let Machines::One(Machine::Host(_)) = &args.common.machine {
+        only_simulated(&[("--placement scheduled", args.placement == Placement::Scheduled)])?;
+    }
+    workload(&sockets(args)?, &args.common)
 }
 
 /// The work of `run socket-pairs`.
-pub(crate) fn sockets(args: &WorkloadArgs) -> Workload {
-    Workload::SocketPairs(SocketPairs::new(args.run.first_seed()))
+pub(crate) fn sockets(args: &SocketPairsArgs) -> Result<Workload, Failure> {
+    let default = SocketPairs::new(args.common.run.first_seed());
+    let (placement, pairs) = (args.placement, args.pairs.unwrap_or(default.pairs));
+    let work = SocketPairs { placement, pairs, ..default };
+    let cpus = args.common.machine.fewest_cpus();
+    match cpus.filter(|&cpus| args.pairs.is_some() && work.pairs_on(cpus) < pairs) {
+        None => Ok(Workload::SocketPairs(work)),
+        Some(cpus) => Err(Failure::BadInput(format!(
+            "--pairs {pairs} needs {} CPUs to pin writers and readers to, and the machine has {cpus}; choose fewer \
+             pairs, or a simulated machine with --placement scheduled",
+            2 * u32::from(pairs)
+        ))),
+    }
 }
 
 fn workload(work: &Workload, args: &WorkloadArgs) -> Result<Outcome, Failure> {

@@ -203,4 +203,42 @@ fn options_that_do_not_fit_the_machine_are_refused() {
         .assert()
         .code(2)
         .stderr(predicate::str::contains("second CPU for a reader"));
+    for (options, hint) in [
+        (
+            &["--machine", "host:2", "--placement", "scheduled"][..],
+            "--placement scheduled is for simulated machines",
+        ),
+        (&["--machine", "uniform:4", "--pairs", "3"], "--pairs 3 needs 6 CPUs"),
+        (&["--machine", "uniform:2..8", "--pairs", "2"], "the machine has 2"),
+        (&["--machine", "uniform:4", "--pairs", "0"], "'0' for '--pairs <N>'"),
+        (
+            &["--machine", "uniform:4", "--placement", "free"],
+            "[possible values: pinned, scheduled]",
+        ),
+    ] {
+        framewright(&[&["run", "socket-pairs"], options].concat())
+            .assert()
+            .code(2)
+            .stdout("")
+            .stderr(predicate::str::contains(hint));
+    }
+}
+
+#[test]
+fn scheduled_pairs_share_the_cpus_of_a_small_machine() {
+    let args = [
+        "run",
+        "socket-pairs",
+        "--machine",
+        "uniform:1",
+        "--placement",
+        "scheduled",
+        "--pairs",
+        "2",
+    ];
+    let (_, report, bytes) = report_of(&args);
+    for run in report["runs"].as_array().unwrap() {
+        assert_eq!(run["metrics"]["same_cpu_pct"]["median"], 100.0, "{run}");
+    }
+    assert_eq!(report_of(&args).2, bytes);
 }

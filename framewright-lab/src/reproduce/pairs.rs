@@ -15,13 +15,15 @@ use crate::{
 };
 
 /// Figures of time: they depend on the costs of the machine.
-const MODELLED: [&str; 6] = [
+const MODELLED: [&str; 8] = [
     "pages_per_s",
     "bandwidth_bytes_per_s",
     "zone_lock_wait_pct",
     "lock_cycles_per_frame",
     "hot_reuse_pct",
     "warm_reuse_pct",
+    "same_cpu_pct",
+    "same_socket_pct",
 ];
 
 /// The number of windows before the measured one.

@@ -12,6 +12,7 @@ use super::{
     Column, Plan, Simulation,
     column::Nodes,
     memory::on_memory,
+    scheduled::Scheduler,
     stopwatch::Stopwatch,
     world::{SimPipe, SimWorld},
 };
@@ -23,6 +24,7 @@ use crate::workloads::{
     counts::{CpuCounters, Done},
     cpu::{Cpu, Stopped},
     heat::{Caches, Heat},
+    socket_pairs::SocketPairs,
     world::{Allocator, Library, Message},
 };
 
@@ -103,7 +105,10 @@ impl Driver<'_> {
         };
         let mut bodies: Vec<_> = (0..cpus).map(|cpu| Body::new(self.work, cpu, cpus)).collect();
         let aged = run.age(&mut bodies);
-        let ran = aged.and_then(|()| run.run(&mut bodies));
+        let ran = aged.and_then(|()| match self.work {
+            Workload::SocketPairs(work) if !work.is_pinned() => run.run_scheduled(work),
+            _ => run.run(&mut bodies),
+        });
         if let Some(recorder) = self.recorder {
             recorder.finish(Some(sample()));
         }
@@ -163,6 +168,23 @@ impl<'p, A: Allocator> Run<'p, A> {
             })
         });
         self.driver.machine.run(programs.collect())
+    }
+
+    /// As `run`, with the pairs of `work` as tasks that CPUs share.
+    fn run_scheduled(&self, work: &SocketPairs) -> Result<(), Failure> {
+        let machine = self.driver.machine;
+        let scheduler = Scheduler::new(work, self.driver.spec, machine, self.pipes);
+        let programs = (0..self.driver.spec.cpus()).map(|number| -> Program<'_> {
+            let scheduler = &scheduler;
+            Box::new(move |cpu| {
+                let mut cpu_handle = self.cpu(number, machine.current());
+                if let Err(stopped) = scheduler.run_cpu(&mut cpu_handle) {
+                    cpu.fail(stopped.to_string());
+                }
+            })
+        });
+        machine.run(programs.collect())?;
+        scheduler.check()
     }
 
     /// Frees everything, without charging costs.

@@ -18,6 +18,7 @@
 //! |--------------|-----------------------------------------------------------------|
 //! | `column`     | the allocators, with their settings                             |
 //! | `list_buddy` | a run of the classic design, a zone per node                    |
+//! | `scheduled`  | tasks of `socket-pairs` that share CPUs, and their scheduler     |
 //! | `driver`     | a run of any allocator: ageing, warm-up, window, end            |
 //! | `memory`     | a memory on a simulated machine                                 |
 //! | `stopwatch`  | start and end of the window, and the counters at these times    |
@@ -29,6 +30,7 @@ mod driver;
 mod list_buddy;
 pub(crate) mod memory;
 pub mod scaling;
+mod scheduled;
 mod stopwatch;
 mod world;
 

@@ -3,8 +3,9 @@ use crate::workloads::{
     Side,
     kbuild::Kbuild,
     page_fault::{FreeOrder, PageFault},
-    socket_pairs::SocketPairs,
+    socket_pairs::{Placement, SocketPairs},
 };
+use proptest::prelude::*;
 
 fn simulation(work: Workload, machine: &str) -> Simulation {
     let spec = match machine.strip_prefix("uniform:") {
@@ -17,6 +18,12 @@ fn simulation(work: Workload, machine: &str) -> Simulation {
 
 fn page_fault(free_order: FreeOrder) -> Workload {
     Workload::PageFault(PageFault { frames: 2048, free_order, ..PageFault::new(1) })
+}
+
+/// `pairs` pairs as tasks.
+fn scheduled(pairs: u16, in_flight: u16) -> Workload {
+    let placement = Placement::Scheduled;
+    Workload::SocketPairs(SocketPairs { pairs, in_flight, placement, ..SocketPairs::new(1) })
 }
 
 fn median(run: &crate::report::Run, name: &str) -> f64 {
@@ -35,6 +42,7 @@ fn every_workload_ends_on_nodes_and_frees_everything() {
         page_fault(FreeOrder::Random),
         Workload::Kbuild(Kbuild { least_pages: 256, most_pages: 600, ..Kbuild::new(1) }),
         Workload::SocketPairs(SocketPairs::new(1)),
+        scheduled(16, 3),
     ] {
         let name = work.name();
         let result = simulation(work, "uniform:40").run(&both(), &[1], &mut |_, _| {}).unwrap();
@@ -118,4 +126,64 @@ fn a_steady_window_has_the_same_rate_with_every_seed() {
     let (fixed, steady) = (rates(false), rates(true));
     assert!(spread(steady) <= 0.05, "{steady:?}");
     assert!(spread(fixed) > 0.05, "the workload cannot show a difference: {fixed:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// A run fails if something is written and not read, if a task does not end or a CPU runs two,
+    /// or if a frame is lost. It does not end if a task waits while its CPU is idle.
+    #[test]
+    fn scheduled_tasks_end_and_read_what_was_written(
+        machine in prop_oneof![(1u16..40).prop_map(|cpus| format!("uniform:{cpus}")), Just("laptop-8".to_owned())],
+        pairs in 1u16..24,
+        in_flight in 1u16..5,
+        seed: u64,
+    ) {
+        let simulation = simulation(scheduled(pairs, in_flight), &machine);
+        for column in both() {
+            let window = simulation.run_once(&column, seed).unwrap();
+            prop_assert!(window.done.reads > 0 && window.done.pages > 0);
+            prop_assert!(window.done.same_cpu <= window.done.same_socket);
+            prop_assert!(window.done.same_socket <= window.done.reads);
+        }
+    }
+}
+
+#[test]
+fn a_writer_and_a_reader_that_share_a_cpu_reuse_hot_frames_and_pinned_ones_do_not() {
+    for column in both() {
+        let shared = simulation(scheduled(1, 3), "uniform:1").run_once(&column, 1).unwrap().done;
+        assert_eq!(shared.same_cpu, shared.reads);
+        assert!(shared.hot > 0 && shared.reads > 0, "{shared:?}");
+        let pinned = Workload::SocketPairs(SocketPairs { pairs: 1, ..SocketPairs::new(1) });
+        let apart = simulation(pinned, "uniform:2").run_once(&column, 1).unwrap().done;
+        assert!(apart.checked > 0);
+        assert_eq!((apart.hot, apart.reads), (0, 0));
+    }
+}
+
+#[test]
+fn with_a_cpu_for_each_task_tasks_stay_on_their_cpus_or_move_to_their_partners_socket() {
+    let frames = Some(1 << 20);
+    let simulation = Simulation { frames, ..simulation(scheduled(4, 3), "icx-2s-128") };
+    let done = simulation.run_once(&both()[0], 1).unwrap().done;
+    assert_eq!(done.same_cpu, 0);
+    assert!(done.same_socket > 0);
+}
+
+/// The socket holds more than a writer writes in a time slice.
+#[test]
+fn a_writer_gives_way_to_its_reader_before_the_socket_is_full() {
+    let plan = Plan { warm_up: 0, window: 5_000_000, steady: false };
+    let simulation = Simulation { plan, ..simulation(scheduled(1, 5_000), "uniform:1") };
+    let done = simulation.run_once(&both()[0], 1).unwrap().done;
+    assert!(0 < done.reads && done.reads < 5_000, "{}", done.reads);
+}
+
+#[test]
+fn scheduled_runs_are_equal_with_equal_seeds() {
+    let run = |seed| simulation(scheduled(5, 3), "uniform:4").run(&both(), &[seed], &mut |_, _| {});
+    assert_eq!(run(1).unwrap(), run(1).unwrap());
+    assert_ne!(run(1).unwrap(), run(2).unwrap());
 }

@@ -146,6 +146,34 @@ impl<'s, T> SimPipe<'s, T> {
         }
     }
 
+    /// Sends `item` if there is room; otherwise returns it.
+    pub(super) fn try_send(&self, item: T) -> Result<(), T> {
+        self.visit();
+        if !self.has_room() {
+            return Err(item);
+        }
+        self.items.borrow_mut().push_back(item);
+        Ok(())
+    }
+
+    /// The next item, if there is one.
+    pub(super) fn try_receive(&self) -> Option<T> {
+        self.visit();
+        self.items.borrow_mut().pop_front()
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.items.borrow().len() < self.capacity
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.borrow().is_empty()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
     fn wake_all(&self) {
         if let Some(cpu) = self.machine.current() {
             self.changed.wake_all(cpu);
@@ -156,7 +184,7 @@ impl<'s, T> SimPipe<'s, T> {
 impl<T> Pipe<T> for SimPipe<'_, T> {
     fn send(&self, item: T) -> Result<(), T> {
         self.visit();
-        self.wait_while(|| !self.closed.get() && self.items.borrow().len() >= self.capacity);
+        self.wait_while(|| !self.closed.get() && !self.has_room());
         if self.closed.get() {
             return Err(item);
         }
@@ -167,7 +195,7 @@ impl<T> Pipe<T> for SimPipe<'_, T> {
 
     fn receive(&self) -> Option<T> {
         self.visit();
-        self.wait_while(|| !self.closed.get() && self.items.borrow().is_empty());
+        self.wait_while(|| !self.closed.get() && self.is_empty());
         let item = self.items.borrow_mut().pop_front();
         self.wake_all();
         item

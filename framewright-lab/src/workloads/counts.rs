@@ -102,6 +102,12 @@ pub(crate) struct CpuCounters {
     /// Checked frames that were in the cache of the core or in the one that the cores of a socket
     /// share.
     pub(crate) warm: Count,
+    /// Messages that tasks read here.
+    pub(crate) reads: Count,
+    /// Of these, those that were written on this CPU.
+    pub(crate) same_cpu: Count,
+    /// Of these, those that were written on a CPU of this socket.
+    pub(crate) same_socket: Count,
 }
 
 /// A number that one CPU adds to and others may read.
@@ -139,6 +145,9 @@ pub(crate) struct Done {
     pub(crate) checked: u64,
     pub(crate) hot: u64,
     pub(crate) warm: u64,
+    pub(crate) reads: u64,
+    pub(crate) same_cpu: u64,
+    pub(crate) same_socket: u64,
 }
 
 impl Done {
@@ -153,6 +162,9 @@ impl Done {
             done.checked += counters.checked.get();
             done.hot += counters.hot.get();
             done.warm += counters.warm.get();
+            done.reads += counters.reads.get();
+            done.same_cpu += counters.same_cpu.get();
+            done.same_socket += counters.same_socket.get();
         }
         done
     }
@@ -167,6 +179,9 @@ impl Done {
             checked: self.checked - before.checked,
             hot: self.hot - before.hot,
             warm: self.warm - before.warm,
+            reads: self.reads - before.reads,
+            same_cpu: self.same_cpu - before.same_cpu,
+            same_socket: self.same_socket - before.same_socket,
         }
     }
 }

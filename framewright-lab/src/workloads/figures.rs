@@ -99,6 +99,12 @@ const FIGURES: &[Figure<Window>] = &[
     Figure::higher("warm_reuse_pct", Unit::Percent, |w| {
         (w.done.checked > 0).then(|| percent(w.done.warm, w.done.checked))
     }),
+    Figure::known("same_cpu_pct", Unit::Percent, |w| {
+        share(w.done.same_cpu, w.done.reads).map(|share| 100.0 * share)
+    }),
+    Figure::known("same_socket_pct", Unit::Percent, |w| {
+        share(w.done.same_socket, w.done.reads).map(|share| 100.0 * share)
+    }),
     Figure::lower("held_by_cpus_pct", Unit::Percent, |w| Some(w.held_percent)),
     Figure::higher("list_hits_pct", Unit::Percent, |w| {
         Some(percent(w.counts.list_hits, w.counts.requests))

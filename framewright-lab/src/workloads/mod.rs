@@ -212,6 +212,11 @@ impl Workload {
         }
     }
 
+    /// Whether its tasks need a scheduler, which only simulated machines have.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        matches!(self, Self::SocketPairs(work) if !work.is_pinned())
+    }
+
     /// The number of pipes that it needs, and their capacity.
     pub(crate) fn pipes(&self, cpus: u16) -> (u16, u16) {
         match self {

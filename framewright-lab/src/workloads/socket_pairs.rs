@@ -8,28 +8,44 @@
 //! through the zone, and their speed determines whether a frame is still in a cache when it is
 //! written again.
 //!
-//! The socket has a capacity of 208 KiB, three writes. Writers have even CPUs, their readers the
-//! next ones; pairs are distributed evenly over the machine. With fewer than 32 CPUs there are
-//! fewer pairs.
+//! The socket has a capacity of 208 KiB, three writes.
+//!
+//! *Pinned*, each writer and each reader has a CPU: writers even ones, their readers the next ones.
+//! Pairs are distributed evenly over the machine. With fewer than 32 CPUs there are fewer pairs.
+//! *Scheduled*, all 32 are tasks, which a scheduler places on CPUs whenever they are woken
+//! (`simulated/scheduled`): a writer and its reader may then meet on a CPU, whose lists reuse the
+//! frames that the reader freed.
 
 use framewright::{MigrateType, Order, Request};
 
 use super::{
     cpu::{Cpu, Stopped},
-    world::{Allocator, Frames, Message, Pipe, Task, World},
+    world::{Allocator, Message, Pipe, Task, World},
 };
 
-/// The work of each pair of CPUs.
+/// The work of each pair.
 #[derive(Clone, Debug)]
 pub struct SocketPairs {
-    /// Number of pairs, limited by the CPUs.
+    /// Number of pairs; if they are pinned, limited by the CPUs.
     pub pairs: u16,
+    /// The CPUs of writers and readers.
+    pub placement: Placement,
     /// Writes that a socket holds.
     pub in_flight: u16,
     /// Cycles of a read or a write, without allocating, freeing and copying.
     pub cycles_per_call: u64,
     /// Seed of random choices.
     pub seed: u64,
+}
+
+/// The CPUs of writers and readers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum Placement {
+    /// Each writer and each reader has a CPU of its own
+    #[default]
+    Pinned,
+    /// A scheduler places them whenever they are woken, as Linux does; several may share a CPU
+    Scheduled,
 }
 
 /// Bytes of a write.
@@ -39,7 +55,13 @@ impl SocketPairs {
     /// 16 pairs.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self { pairs: 16, in_flight: 3, cycles_per_call: 4_000, seed }
+        Self {
+            pairs: 16,
+            placement: Placement::default(),
+            in_flight: 3,
+            cycles_per_call: 4_000,
+            seed,
+        }
     }
 
     /// Maximum number of frames in all sockets, and held by writers and readers.
@@ -52,11 +74,19 @@ impl SocketPairs {
     /// Pairs that run on `cpus` CPUs.
     #[must_use]
     pub fn pairs_on(&self, cpus: u16) -> u16 {
-        self.pairs.min(cpus / 2)
+        if self.is_pinned() { self.pairs.min(cpus / 2) } else { self.pairs }
     }
 
-    /// The pair of a CPU, and its role in the pair; `None` if the CPU is in no pair.
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.placement == Placement::Pinned
+    }
+
+    /// The pair of a CPU, and its role in the pair; `None` if no writer or reader is pinned to the
+    /// CPU.
     pub(crate) fn role(&self, cpu: u16, cpus: u16) -> Option<(u16, Role)> {
+        if !self.is_pinned() {
+            return None;
+        }
         let pairs = self.pairs_on(cpus);
         let stride = (cpus / pairs.max(1)) & !1;
         let (pair, place) = (cpu / stride.max(2), cpu % stride.max(2));
@@ -72,7 +102,7 @@ impl SocketPairs {
         match () {
             () if self.pairs == 0 => Some("pair"),
             () if self.in_flight == 0 => Some("write in flight"),
-            () if cpus < 2 => Some("second CPU for a reader"),
+            () if self.is_pinned() && cpus < 2 => Some("second CPU for a reader"),
             () => None,
         }
     }
@@ -147,16 +177,13 @@ impl<'w> End<'w> {
     ) -> Result<(), Stopped> {
         while cpu.continues() && !cpu.is_over() {
             self.value += 1 << 16;
-            cpu.perform(Task::Compute(self.work.cycles_per_call));
-            let extra = self.random.u32(..EXTRA_EVERY) == 0;
-            let message = message(cpu, self.value, extra)?;
-            let frames: u64 = message.blocks.iter().map(|block| block.order().frames()).sum();
+            let message = self.work.fill(cpu, &mut self.random, self.value)?;
+            let frames = message.frames();
             if let Err(refused) = pipe.send(message) {
                 refused.blocks.into_iter().for_each(|block| cpu.allocator.free(block));
                 return Ok(());
             }
-            cpu.counters.pages.add(frames);
-            cpu.counters.bytes.add(WRITE_BYTES);
+            count_write(cpu, frames);
         }
         Ok(())
     }
@@ -169,16 +196,45 @@ impl<'w> End<'w> {
         while !cpu.is_over()
             && let Some(message) = pipe.receive()
         {
-            cpu.perform(Task::Compute(self.work.cycles_per_call));
-            let mut result = Ok(());
-            for block in message.blocks {
-                result = result.and(cpu.copy_out(&block, message.value));
-                cpu.allocator.free(block);
-            }
-            result?;
+            self.work.empty(cpu, message)?;
         }
         Ok(())
     }
+}
+
+impl SocketPairs {
+    /// The message of a write.
+    pub(crate) fn fill<A: Allocator, W: World<A::Block>>(
+        &self,
+        cpu: &mut Cpu<'_, A, W>,
+        random: &mut fastrand::Rng,
+        value: u64,
+    ) -> Result<Message<A::Block>, Stopped> {
+        cpu.perform(Task::Compute(self.cycles_per_call));
+        let extra = random.u32(..EXTRA_EVERY) == 0;
+        message(cpu, value, extra)
+    }
+
+    /// Reads a message, and frees its blocks.
+    pub(crate) fn empty<A: Allocator, W: World<A::Block>>(
+        &self,
+        cpu: &mut Cpu<'_, A, W>,
+        message: Message<A::Block>,
+    ) -> Result<(), Stopped> {
+        cpu.perform(Task::Compute(self.cycles_per_call));
+        let mut result = Ok(());
+        for block in message.blocks {
+            result = result.and(cpu.copy_out(&block, message.value));
+            cpu.allocator.free(block);
+        }
+        result
+    }
+}
+
+/// Counts a write that the socket accepted.
+pub(crate) fn count_write<A, W>(cpu: &Cpu<'_, A, W>, frames: u64) {
+    cpu.counters.pages.add(frames);
+    cpu.counters.bytes.add(WRITE_BYTES);
 }
 
 /// The blocks of a write, filled.
@@ -201,7 +257,7 @@ fn message<A: Allocator, W: World<A::Block>>(
             }
         }
     }
-    Ok(Message { blocks, value })
+    Ok(Message { blocks, value, written_on: cpu.number })
 }
 
 #[cfg(test)]
@@ -211,6 +267,15 @@ mod tests {
     fn roles(pairs: u16, cpus: u16) -> Vec<Option<(u16, Role)>> {
         let work = SocketPairs { pairs, ..SocketPairs::new(1) };
         (0..cpus).map(|cpu| work.role(cpu, cpus)).collect()
+    }
+
+    #[test]
+    fn scheduled_pairs_have_no_cpu_of_their_own_and_need_none() {
+        let work = SocketPairs { placement: Placement::Scheduled, ..SocketPairs::new(1) };
+        assert_eq!((work.pairs_on(1), work.role(0, 1), work.lacks(1)), (16, None, None));
+        let pinned = SocketPairs::new(1);
+        assert_eq!(pinned.pairs_on(4), 2);
+        assert!(pinned.lacks(1).is_some());
     }
 
     #[test]

@@ -164,8 +164,16 @@ pub(crate) trait Pipe<T> {
     fn close(&self);
 }
 
-/// A message: blocks, and the value that was written into them.
+/// A message: blocks, the value that was written into them, and the CPU that wrote it.
 pub(crate) struct Message<B> {
     pub(crate) blocks: Vec<B>,
     pub(crate) value: u64,
+    pub(crate) written_on: u16,
+}
+
+impl<B: Frames> Message<B> {
+    /// The number of its frames.
+    pub(crate) fn frames(&self) -> u64 {
+        self.blocks.iter().map(|block| block.order().frames()).sum()
+    }
 }

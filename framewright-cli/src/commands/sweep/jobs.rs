@@ -20,7 +20,7 @@ use crate::commands::{
     OUTPUTS,
     high_alloc::{self, HighAllocArgs},
     paging::{self, CdnArgs, MmapReadArgs, PagingArgs},
-    workload::{self, Machines, PageFaultArgs, WorkloadArgs},
+    workload::{self, Machines, PageFaultArgs, SocketPairsArgs, WorkloadArgs},
 };
 use crate::failure::Failure;
 
@@ -43,7 +43,7 @@ const WITHOUT_MEANING: [&str; 3] = ["sharing", "beside", "from"];
 enum Job {
     PageFault(PageFaultArgs),
     Kbuild(WorkloadArgs),
-    SocketPairs(WorkloadArgs),
+    SocketPairs(SocketPairsArgs),
     MmapRead(MmapReadArgs),
     Cdn(CdnArgs),
     HighAlloc(HighAllocArgs),
@@ -66,7 +66,7 @@ impl Job {
         match self {
             Self::PageFault(args) => allocations(&workload::bursts(args), &args.common),
             Self::Kbuild(args) => allocations(&workload::compilers(args), args),
-            Self::SocketPairs(args) => allocations(&workload::sockets(args), args),
+            Self::SocketPairs(args) => allocations(&workload::sockets(args)?, &args.common),
             Self::MmapRead(args) => files(Work::MmapRead(paging::reading(args)), &args.common),
             Self::Cdn(args) => files(Work::Cdn(paging::serving(args)), &args.common),
             Self::HighAlloc(args) => {
@@ -187,7 +187,8 @@ fn is_offered(option: &str) -> bool {
 fn names(workload: &str) -> Vec<String> {
     let command = match workload {
         "page-fault" => command::<PageFaultArgs>(),
-        "kbuild" | "socket-pairs" => command::<WorkloadArgs>(),
+        "kbuild" => command::<WorkloadArgs>(),
+        "socket-pairs" => command::<SocketPairsArgs>(),
         "mmap-read" => command::<MmapReadArgs>(),
         "cdn" => command::<CdnArgs>(),
         _ => command::<HighAllocArgs>(),

@@ -16,7 +16,10 @@ use crate::Error;
 use crate::report::{
     Better, Check, Published, Quantity, Reference, Role, Row, Sides, Unit, decimal,
 };
-use trials::{AUTO, FRAMEWRIGHT_AUTO, GUEST, KBUILD_MACHINE, KERNELS, LISTS, SOCKET_MACHINE};
+use trials::{
+    AUTO, FRAMEWRIGHT_AUTO, GUEST, KBUILD_MACHINE, KERNELS, LISTS, PINNED, SCHEDULED,
+    SOCKET_MACHINE,
+};
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "high-order-drain",
@@ -27,7 +30,8 @@ at the zone lock, and the reason for drains: the share of frames that are reused
 (hot: of the core; warm: of the socket).
   exits         processes touch 8 MiB and exit, on 4 CPUs with 1 GiB: as on running kernels
   kbuild        compilers, on the same 4 CPUs and on the 224 CPUs of the published server
-  socket-pairs  16 writers and 16 readers on 128 CPUs, here each pinned to one, which was not published
+  socket-pairs  16 writers and 16 readers on 128 CPUs, each pinned to one, which was not published
+                scheduled: as 32 tasks that a scheduler places, also on the 4 CPUs with 1 GiB
 Lists have the sizes of the kernels: 63 frames per batch and 300 or, on servers, 367 per CPU.
 An allocator called 'auto' has lists of adaptive size, as kernels since 6.7 do. '6.1/6.12' has them only
 after the change, like the kernels in the columns beside it.",
@@ -65,7 +69,14 @@ fn figures(pair: &Pair) -> &'static [&'static str] {
 /// The position of a row: allocators side by side, figure by figure.
 fn place(row: &Row) -> (usize, usize, usize) {
     let of = |names: &[&str], name: &str| names.iter().position(|&it| it == name);
-    let shown = [("exits", GUEST), ("kbuild", GUEST), ("kbuild", KBUILD_MACHINE)];
+    let shown = [
+        ("exits", GUEST),
+        ("kbuild", GUEST),
+        (SCHEDULED, GUEST),
+        ("kbuild", KBUILD_MACHINE),
+        (PINNED, SOCKET_MACHINE),
+        (SCHEDULED, SOCKET_MACHINE),
+    ];
     let trial = shown.iter().position(|&it| it == (&row.workload, &row.machine));
     let figure = of(trials::figures(&row.workload, &row.machine), &row.metric);
     let subject = of(&trials::SUBJECTS, &row.subject);
@@ -86,37 +97,35 @@ fn rows() -> Vec<Row> {
         kbuild("zone_lock_wait_pct", Unit::Percent)
             .published(Published::sides(14.0, 12.8, KBUILD_SERVER, SOURCE))
             .also(Quantity::Before, Role::Fitted(trials::LOAD_WAS_FITTED.into())),
-        sockets("bandwidth_bytes_per_s", Unit::BytesPerSecond, Better::Higher)
-            .published(Published::change(16.8, SOCKET_SERVER, SOURCE)),
-        sockets("zone_lock_wait_pct", Unit::Percent, Better::Lower)
-            .published(Published::sides(51.4, 46.1, SOCKET_SERVER, SOURCE))
-            .also(Quantity::Before, Role::Predicted),
-        sockets("drains_high_order", Unit::Count, Better::Lower).published(Published::change(
-            -30.5,
-            SOCKET_SERVER,
-            SOURCE,
-        )),
-        sockets("acquisitions_per_page", Unit::Ratio, Better::Lower)
-            .kernel(0.0025, 0.0150, BOTH_KERNELS)
-            .role(Role::Shown(SHARED_CPUS.into())),
     ]);
+    rows.extend(scheduled_guest());
+    rows.extend([PINNED, SCHEDULED].into_iter().flat_map(sockets));
     rows
 }
 
 /// Published figures without a row.
 const NOT_MODELLED: [&str; 2] = [
-    "the rate of cache misses (0.2 % before and after): lines of the allocator and of frames are modelled, not those of \
-     programs",
+    "the rate of cache misses (0.2 % before and after). Instead, hot_reuse_pct and warm_reuse_pct are the shares of \
+     frames that a cache of the core, or of the core or its socket, still has when they are allocated, and transfers \
+     of the allocator's lines cost time. Misses of other data of programs and kernel are not modelled. Nor is a \
+     difference between frames in the socket's cache, in the other socket's and in memory: a copy is faster only if \
+     the core's cache has the frame",
     "cgroups: the eight builds of the server ran in one each, which share nothing that the allocator could see",
 ];
 
-/// The reason for a bandwidth below the published one.
-const PINNED: &str = "sockets: the published gain of 16.8 % of bandwidth is explained there by the reuse of frames that a \
-                      cache still has. Here every writer and every reader is pinned to a CPU, so no CPU both frees and \
-                      allocates, and its lists reuse nothing: this model cannot show that part of the gain";
+/// What pinned writers and readers cannot show.
+const APART: &str = "\
+    sockets, pinned: the published gain of 16.8 % of bandwidth is explained there by the reuse of frames that a cache \
+    still has. No CPU both frees and allocates, so its lists reuse nothing; the rows of 'socket-pairs scheduled' have \
+    writers and readers that may meet on a CPU";
 
-const SHARED_CPUS: &str = "the kernels ran 32 processes on 4 CPUs, where writers and readers share \
-                           lists; here each process is pinned to a CPU, which no other process uses";
+/// The rule of placement is no published fact.
+const ASSUMED: &str = "\
+    sockets, scheduled: the placement is an assumption, Linux's wake-up placement in plain terms. Of the CPUs of the \
+    waker and of the woken task, the one with fewer tasks is the target. The task gets its previous CPU if that is idle \
+    and on the target's socket, else an idle CPU of that socket, else any idle CPU, else the target. Time slices are \
+    3 ms; there is no preemption at wake-ups and no load balancing. On 4 CPUs the kernels' counts are of one run each, \
+    under emulation";
 
 /// Drains per exit, then acquisitions per page, of 6.1 and 6.12, which differ in the change and in
 /// lists of adaptive size. No kernel had the change alone.
@@ -140,19 +149,50 @@ fn kbuild(metric: &str, unit: Unit) -> Row {
     key.row(EXPERIMENT.name, unit, Some(Better::Lower))
 }
 
-fn sockets(metric: &str, unit: Unit, better: Better) -> Row {
-    let key = Key { workload: "socket-pairs", machine: SOCKET_MACHINE, subject: LISTS, metric };
-    key.row(EXPERIMENT.name, unit, Some(better))
+/// 32 tasks on 4 CPUs, as on running kernels.
+fn scheduled_guest() -> [Row; 2] {
+    let row = |subject| {
+        let key =
+            Key { workload: SCHEDULED, machine: GUEST, subject, metric: "acquisitions_per_page" };
+        key.row(EXPERIMENT.name, Unit::Ratio, Some(Better::Lower))
+    };
+    let level = row(LISTS).judged(Quantity::Before, Reference::Kernel);
+    let change = row(KERNELS).judged(Quantity::Change, Reference::Kernel);
+    [level.kernel(0.0025, None, BOTH_KERNELS), change.kernel(0.0025, 0.0150, BOTH_KERNELS)]
+}
+
+/// The published figures of 16 pairs on the server, for one of both placements.
+fn sockets(workload: &str) -> [Row; 3] {
+    let row = |metric, unit, better| {
+        let key = Key { workload, machine: SOCKET_MACHINE, subject: LISTS, metric };
+        key.row(EXPERIMENT.name, unit, Some(better))
+    };
+    let change = |percent| Published::change(percent, SOCKET_SERVER, SOURCE);
+    [
+        row("bandwidth_bytes_per_s", Unit::BytesPerSecond, Better::Higher).published(change(16.8)),
+        row("zone_lock_wait_pct", Unit::Percent, Better::Lower)
+            .published(Published::sides(51.4, 46.1, SOCKET_SERVER, SOURCE))
+            .also(Quantity::Before, Role::Predicted),
+        row("drains_high_order", Unit::Count, Better::Lower).published(change(-30.5)),
+    ]
 }
 
 /// Goal: acquisitions of the zone lock per page of socket-pairs.
 const GOAL: f64 = 0.0025;
 
 fn findings(results: &Results) -> Vec<String> {
-    [exits(results), shares(results), reuse(results), sockets_found(results), Some(PINNED.into())]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        exits(results),
+        shares(results),
+        reuse(results),
+        sockets_found(results),
+        Some(APART.into()),
+        meetings(results),
+        Some(ASSUMED.into()),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// The medians of both sides.
@@ -200,7 +240,7 @@ fn reuse(results: &Results) -> Option<String> {
     let percent = |value| decimal(value, 1);
     Some(format!(
         "frames that compilers get while the core's cache has them: {}% and {}% with lists of a \
-         fixed size, {}% and {}% with lists of adaptive size. In socket-pairs no frame is hot for \
+         fixed size, {}% and {}% with lists of adaptive size. In pinned socket-pairs no frame is hot for \
          the core, because another core read it last",
         percent(before),
         percent(after),
@@ -210,19 +250,38 @@ fn reuse(results: &Results) -> Option<String> {
 }
 
 fn sockets_found(results: &Results) -> Option<String> {
-    let of = |subject, metric| sides(results, "socket-pairs", SOCKET_MACHINE, subject, metric);
+    let of = |subject, metric| sides(results, PINNED, SOCKET_MACHINE, subject, metric);
     let (_, ours) = of(FRAMEWRIGHT_AUTO, "acquisitions_per_page")?;
     let (_, theirs) = of(AUTO, "acquisitions_per_page")?;
     let (_, warm) = of(FRAMEWRIGHT_AUTO, "warm_reuse_pct")?;
     let (_, their_warm) = of(AUTO, "warm_reuse_pct")?;
     let word = if ours <= GOAL { "reached" } else { "NOT reached" };
     Some(format!(
-        "sockets, each allocator with lists of adaptive size: framewright takes the zone lock {} times per page (goal \
-         {GOAL}: {word}), list-buddy {}; {}% and {}% of frames are still in the socket's cache",
+        "sockets, pinned, each allocator with lists of adaptive size: framewright takes the zone lock {} times per \
+         page (goal {GOAL}: {word}), list-buddy {}; {}% and {}% of frames are still in the socket's cache",
         decimal(ours, 4),
         decimal(theirs, 4),
         decimal(warm, 0),
         decimal(their_warm, 0),
+    ))
+}
+
+/// How often writers and readers meet, and the frames that are then in a cache.
+fn meetings(results: &Results) -> Option<String> {
+    let on = |machine, metric| {
+        let (before, after) = sides(results, SCHEDULED, machine, LISTS, metric)?;
+        Some(format!("{}% and {}%", decimal(before, 1), decimal(after, 1)))
+    };
+    Some(format!(
+        "sockets, scheduled, lists of a fixed size, before and after: on 128 CPUs {} of writes are read on the CPU that \
+         wrote them and {} on its socket; {} of frames are hot and {} warm. On 4 CPUs {} of writes are read on the CPU \
+         that wrote them, and {} of frames are hot",
+        on(SOCKET_MACHINE, "same_cpu_pct")?,
+        on(SOCKET_MACHINE, "same_socket_pct")?,
+        on(SOCKET_MACHINE, "hot_reuse_pct")?,
+        on(SOCKET_MACHINE, "warm_reuse_pct")?,
+        on(GUEST, "same_cpu_pct")?,
+        on(GUEST, "hot_reuse_pct")?,
     ))
 }
 
@@ -257,6 +316,6 @@ mod tests {
             rows.iter().map(|row| (&*row.workload, &*row.metric, &*row.subject)).collect();
         assert_eq!(keys[0], ("exits", "drains_per_exit", LISTS));
         assert_eq!(keys[1], ("exits", "drains_per_exit", KERNELS));
-        assert_eq!(keys.last(), Some(&("socket-pairs", "acquisitions_per_page", LISTS)));
+        assert_eq!(keys.last(), Some(&(SCHEDULED, "drains_high_order", LISTS)));
     }
 }

@@ -10,7 +10,11 @@ use crate::{
         pairs::{self, Pair, column},
     },
     simulated::{self, Column, ListSizes, Simulation},
-    workloads::{Side, Workload, kbuild::Kbuild, socket_pairs::SocketPairs},
+    workloads::{
+        Side, Workload,
+        kbuild::Kbuild,
+        socket_pairs::{Placement, SocketPairs},
+    },
 };
 
 /// The classic design with lists of a fixed size.
@@ -36,6 +40,11 @@ const GUEST_CPUS: u16 = 4;
 pub(super) const KBUILD_MACHINE: &str = "spr-2s-224";
 pub(super) const SOCKET_MACHINE: &str = "icx-2s-128";
 
+/// The workload whose writers and readers are pinned.
+pub(super) const PINNED: &str = "socket-pairs";
+/// The workload whose writers and readers a scheduler places.
+pub(super) const SCHEDULED: &str = "socket-pairs scheduled";
+
 /// The list sizes of 6.1 in such a virtual machine.
 const GUEST_LISTS: ListSizes = ListSizes { batch: 63, high: 300 };
 /// The published sizes of a server: 367 frames per CPU.
@@ -49,6 +58,9 @@ pub(super) const LOAD_WAS_FITTED: &str = "the computation of compilers between t
 /// The figures of rows, in the order of output.
 pub(super) fn figures(workload: &str, machine: &str) -> &'static [&'static str] {
     match (workload, machine) {
+        (SCHEDULED, GUEST) => {
+            &["acquisitions_per_page", "drains_high_order", "hot_reuse_pct", "same_cpu_pct"]
+        }
         (_, GUEST) => &["drains_per_exit", "acquisitions_per_page"],
         ("kbuild", _) => &[
             "drains_per_exit",
@@ -65,6 +77,9 @@ pub(super) fn figures(workload: &str, machine: &str) -> &'static [&'static str] 
             "bulk_frees_per_page",
             "hot_reuse_pct",
             "warm_reuse_pct",
+            // Only scheduled tasks have them.
+            "same_cpu_pct",
+            "same_socket_pct",
         ],
     }
 }
@@ -83,16 +98,15 @@ pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, Error> {
         ..builds.clone()
     };
     let loaded = Kbuild { cycles_per_page: SERVER_LOAD, ..builds.clone() };
+    let sockets = SocketPairs::new(1);
+    let scheduled = SocketPairs { placement: Placement::Scheduled, ..sockets.clone() };
     let trials = [
         ("exits", Workload::Kbuild(exits), guest()?, GUEST_LISTS),
         ("kbuild", Workload::Kbuild(builds), guest()?, GUEST_LISTS),
         ("kbuild", Workload::Kbuild(loaded), server(KBUILD_MACHINE)?, SERVER_LISTS),
-        (
-            "socket-pairs",
-            Workload::SocketPairs(SocketPairs::new(1)),
-            server(SOCKET_MACHINE)?,
-            SERVER_LISTS,
-        ),
+        (SCHEDULED, Workload::SocketPairs(scheduled.clone()), guest()?, GUEST_LISTS),
+        (PINNED, Workload::SocketPairs(sockets), server(SOCKET_MACHINE)?, SERVER_LISTS),
+        (SCHEDULED, Workload::SocketPairs(scheduled), server(SOCKET_MACHINE)?, SERVER_LISTS),
     ];
     let mut pairs = Vec::new();
     for (name, work, (spec, frames), sizes) in trials {

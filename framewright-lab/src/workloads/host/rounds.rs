@@ -64,6 +64,7 @@ fn check_arguments(
     rounds: Rounds,
 ) -> Result<(), Error> {
     let lacks = work.lacks(spec.cpus);
+    let lacks = lacks.or(work.is_scheduled().then_some("simulated machine for its scheduler"));
     let lacks = lacks.or((rounds.rounds == 0).then_some("round"));
     let lacks = lacks.or(sides.is_empty().then_some("side"));
     match lacks {

@@ -2,7 +2,7 @@ use super::*;
 use crate::workloads::{
     kbuild::Kbuild,
     page_fault::{FreeOrder, PageFault},
-    socket_pairs::SocketPairs,
+    socket_pairs::{Placement, SocketPairs},
 };
 
 const SPEC: HostSpec = HostSpec { cpus: 2, frames: 16_384, pin: false };
@@ -131,6 +131,11 @@ fn work_without_content_is_refused_by_name() {
     let sockets = Workload::SocketPairs(SocketPairs::new(1));
     let alone = HostSpec { cpus: 1, ..SPEC };
     assert!(refused(&sockets, alone, &sides, BRIEF).ends_with("second CPU for a reader"));
+    let scheduled = SocketPairs { placement: Placement::Scheduled, ..SocketPairs::new(1) };
+    let scheduled = Workload::SocketPairs(scheduled);
+    assert!(
+        refused(&scheduled, SPEC, &sides, BRIEF).ends_with("simulated machine for its scheduler")
+    );
     let no_round = Rounds { rounds: 0, ..BRIEF };
     assert!(refused(&page_fault, SPEC, &sides, no_round).ends_with("round"));
     assert!(refused(&page_fault, SPEC, &[], BRIEF).ends_with("side"));
