@@ -43,7 +43,7 @@ pub use lock::{Lock, LockName, Machine, Padded, Threads, Touch, Work};
 pub use pcp::Pressure;
 pub use row::ListWorker;
 pub use stats::{CpuStats, DrainReason, Stats, ZoneStats};
-pub use tuning::{BulkFree, HighOrderDrain, ListTurns, Sizing, Tuning};
+pub use tuning::{BulkFree, DrainAfter, HighOrderDrain, ListTurns, Sizing, Tuning};
 
 /// The mobility of a block: frames of one type are grouped in pageblocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use super::{
     MigrateType,
     lists::PAGEBLOCK_ORDER,
     stats::{CpuStats, DrainReason},
-    tuning::{HighOrderDrain, Sizing, Tuning},
+    tuning::{DrainAfter, HighOrderDrain, Sizing, Tuning},
 };
 
 /// Orders below this have a list per type.
@@ -72,11 +72,14 @@ pub(super) struct Pcp {
     alloc_factor: u8,
     scale_max: u8,
     every_free: bool,
+    drain_after: DrainAfter,
     previous_free_was_high_order: bool,
     /// Whether a drain after high-order frees keeps a batch, because the cache holds it.
     keep_batch: bool,
     /// Recently freed frames, halved by each allocation.
     free_count: u32,
+    /// Recent bulk free calls because of full lists, halved by each allocation.
+    bulk_frees: u8,
     sizing: Sizing,
     pub(super) stats: CpuStats,
 }
@@ -89,9 +92,11 @@ impl Pcp {
             alloc_factor: 0,
             scale_max: tuning.batch_scale_max.min(6),
             every_free: tuning.high_order_drain == HighOrderDrain::EveryFree,
+            drain_after: tuning.drain_after,
             previous_free_was_high_order: false,
             keep_batch: tuning.cache_frames.is_some_and(|frames| frames > 3 * sizing.batch),
             free_count: 0,
+            bulk_frees: 0,
             sizing,
             stats: CpuStats::default(),
         }
@@ -101,6 +106,7 @@ impl Pcp {
     #[inline]
     pub(super) fn note_alloc(&mut self) {
         self.free_count >>= 1;
+        self.bulk_frees >>= 1;
     }
 
     /// The number of blocks of `order` to fetch for an empty list.
@@ -131,8 +137,12 @@ impl Pcp {
         self.alloc_factor >>= 1;
         self.count += 1 << order;
         let high_order = (1..LISTED_ORDERS).contains(&order);
+        let mostly_frees = match self.drain_after {
+            DrainAfter::Batch => self.free_count >= batch,
+            DrainAfter::FullLists => self.bulk_frees > 0,
+        };
         let empty = high_order
-            && self.free_count >= batch
+            && mostly_frees
             && (self.previous_free_was_high_order || self.every_free)
             && (!self.keep_batch || self.count >= batch);
         self.previous_free_was_high_order = high_order;
@@ -205,11 +215,15 @@ impl Pcp {
         threshold
     }
 
-    fn due(&self, empty: bool, threshold: u32) -> Drain {
+    fn due(&mut self, empty: bool, threshold: u32) -> Drain {
         let batch = self.sizing.batch;
         if empty {
             let frames = self.count.min(self.scaled_batch());
             return Drain { frames, reason: DrainReason::HighOrder };
+        }
+        // Kernels doubled the batch with each of these, up to the size of the lists.
+        if batch << self.bulk_frees < threshold.saturating_sub(batch) {
+            self.bulk_frees += 1;
         }
         let frames = if threshold < batch {
             1

@@ -31,6 +31,16 @@ pub enum HighOrderDrain {
     EveryFree,
 }
 
+/// The frees after which a free of order 1 to 3 may drain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DrainAfter {
+    /// Frees of a batch of frames. Each allocation halves their count (the rule since 6.7).
+    #[default]
+    Batch,
+    /// A bulk free because the lists were full. Each allocation halves the count of these (the rule before).
+    FullLists,
+}
+
 /// Settings, chosen at construction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
@@ -43,6 +53,8 @@ pub struct Tuning {
     pub prefetch_buddies: bool,
     /// When high-order frees drain.
     pub high_order_drain: HighOrderDrain,
+    /// What precedes such a drain.
+    pub drain_after: DrainAfter,
     /// Largest power of two by which a batch is scaled, 0 to 6.
     pub batch_scale_max: u8,
     /// Frames per refill or bulk free, before scaling; `None`: computed from the size of the zone.
@@ -67,6 +79,7 @@ impl Default for Tuning {
             list_turns: ListTurns::default(),
             prefetch_buddies: true,
             high_order_drain: HighOrderDrain::default(),
+            drain_after: DrainAfter::default(),
             batch_scale_max: 5,
             batch: None,
             high: None,

@@ -1,6 +1,7 @@
 //! The runs: workloads, machines, and list sizes.
 
 use framewright::{Tuning, tuning::HighOrderDrain};
+use framewright_peers::list_buddy::DrainAfter;
 use framewright_sim::machine::Spec;
 
 use crate::Error;
@@ -112,7 +113,7 @@ pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, Error> {
     for (name, work, (spec, frames), sizes) in trials {
         let simulation = Simulation { plan: length(plan, &work, frames), work, spec, frames };
         let pair = |subject, design| pair(name, subject, design, &simulation);
-        let lists = |pair: Pair| pair.with_lists(Some(sizes));
+        let lists = |pair: Pair| fixed(pair, sizes);
         pairs.push(lists(pair(LISTS, list_buddy)));
         if frames == Some(GUEST_FRAMES) {
             let (before, after) =
@@ -125,6 +126,17 @@ pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, Error> {
         pairs.push(pair(FRAMEWRIGHT_AUTO, Column::framewright));
     }
     Ok(pairs)
+}
+
+/// Lists of a fixed size. The classic design drains them only after they were full, as kernels with such lists did.
+fn fixed(pair: Pair, sizes: ListSizes) -> Pair {
+    let mut pair = pair.with_lists(Some(sizes));
+    for column in [&mut pair.before, &mut pair.after] {
+        if let simulated::Design::ListBuddy(tuning) = &mut column.design {
+            tuning.drain_after = DrainAfter::FullLists;
+        }
+    }
+    pair
 }
 
 pub(in crate::reproduce) type Design = fn(&Side) -> Column;

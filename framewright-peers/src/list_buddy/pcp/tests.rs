@@ -116,3 +116,27 @@ fn decay_trims_towards_the_minimum() {
     assert_eq!(pcp.decay(), 0);
     assert_eq!(pcp.high, 7000 - 875);
 }
+
+#[test]
+fn before_6_7_high_order_frees_drain_only_after_the_lists_were_full() {
+    let tuning = Tuning {
+        high_order_drain: HighOrderDrain::EveryFree,
+        drain_after: DrainAfter::FullLists,
+        high: Some(300),
+        ..Tuning::default()
+    };
+    let mut pcp = Pcp::new(Sizing { batch: 63, high_min: 300, high_max: 300 }, &tuning);
+    for _ in 0..200 {
+        assert_eq!(pcp.note_free(0, CALM), None);
+    }
+    // A batch was freed, but the lists were never full.
+    assert_eq!(pcp.note_free(1, CALM), None);
+    let due: Vec<DrainReason> =
+        (0..98).filter_map(|_| pcp.note_free(0, CALM)).map(|it| it.reason).collect();
+    assert_eq!(due, [DrainReason::Threshold]);
+    assert_eq!(pcp.note_free(1, CALM).map(|due| due.reason), Some(DrainReason::HighOrder));
+    // An allocation halves a count of one.
+    pcp.count = 0;
+    pcp.note_alloc();
+    assert_eq!(pcp.note_free(1, CALM), None);
+}
