@@ -32,7 +32,8 @@ at the zone lock, and the reason for drains: the share of frames that are reused
   kbuild        compilers, on the same 4 CPUs and on the 224 CPUs of the published server
   socket-pairs  16 writers and 16 readers on 128 CPUs, each pinned to one, which was not published
                 scheduled: as 32 tasks that a scheduler places, also on the 4 CPUs with 1 GiB
-Lists have the sizes of the kernels: 63 frames per batch and 300 or, on servers, 367 per CPU.
+Lists have the sizes of the kernels: 63 frames per batch and 300 or, on servers, 367 per CPU. As before
+6.7, 'list-buddy' drains them on such frees only if they were full since the last allocations.
 An allocator called 'auto' has lists of adaptive size, as kernels since 6.7 do. '6.1/6.12' has them only
 after the change, like the kernels in the columns beside it.",
     picture: None,
