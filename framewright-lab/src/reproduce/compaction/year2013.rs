@@ -3,7 +3,7 @@
 //! that the share of each can be measured.
 
 use super::{
-    SUCCESS,
+    PUBLISHED, SUCCESS,
     trials::{self, ALL, Era, Outcome, UNREPAIRED},
 };
 use crate::Error;
@@ -85,9 +85,36 @@ pub(super) fn contributions(
     for count in 0..=SETTINGS.len() {
         let outcome = trials::run(flags, (None, Era::In2013(count)), &SIDES, &plan, steps)?;
         results.findings.push(line(flags, count, &outcome));
+        if count == SETTINGS.len() {
+            results.findings.extend(remains(flags, &outcome));
+        }
         results.runs.extend(outcome.runs());
     }
     Ok(())
+}
+
+/// What still differs from the publication with all settings.
+fn remains(flags: Flags, outcome: &Outcome) -> Option<String> {
+    /// Pages that direct reclaim freed per stall of compaction, for requests of programs.
+    const PER_STALL: u32 = 196;
+    let (_, [before, _, after]) = PUBLISHED.into_iter().find(|(of, _)| *of == flags)?;
+    let of = |side, metric| outcome.settings.mean(side, metric);
+    let beyond = |side, published: [f64; 3]| {
+        let points = SUCCESS.iter().zip(published);
+        points
+            .map(|(metric, value)| format!("{:+.1}", of(side, metric) - value))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let per_stall = of(UNREPAIRED, "pgsteal_direct") / of(UNREPAIRED, "compact_stall").max(1.0);
+    Some(format!(
+        "environment of 2013, {}, with all settings: success minus the published success is {} points without repairs, and \
+         {} points with all; direct reclaim frees {} pages per stall without repairs (published for default: {PER_STALL})",
+        flags.name(),
+        beyond(UNREPAIRED, before),
+        beyond(ALL, after),
+        decimal(per_stall, 0),
+    ))
 }
 
 /// The success and the scans with the first `count` settings.
