@@ -102,11 +102,9 @@ fn figures(pair: &Pair) -> &'static [&'static str] {
 }
 
 /// Published figures without a row.
-const NOT_MODELLED: [&str; 3] = [
+const NOT_MODELLED: [&str; 1] = [
     "the share of bulk frees that find pages only on the movable list after boot (41 %): there is no model of booting; \
      after a kernel build it has a row, as the share of the others (mixed_drains_pct)",
-    "the variance between runs, which was not published",
-    "the gain of prefetching with four sockets, which was not published",
 ];
 
 /// Whether blocks selected before the lock reach the free lists in the order in which they would be selected under it,
