@@ -108,6 +108,9 @@ pub(crate) struct SocketPairsArgs {
     /// The CPUs of writers and readers; `scheduled` is for simulated machines
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
     pub(crate) placement: Placement,
+    /// CPUs from a pinned writer to its reader: 32 is the other socket of icx-2s-128
+    #[arg(long, value_name = "CPUS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) distance: u16,
     /// Pairs of a writer and a reader [default: 16; pinned at most one pair for two CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) pairs: Option<u16>,
@@ -279,7 +282,16 @@ pub(crate) fn socket_pairs(args: &SocketPairsArgs) -> Result<Outcome, Failure> {
 pub(crate) fn sockets(args: &SocketPairsArgs) -> Result<Workload, Failure> {
     let default = SocketPairs::new(args.common.run.first_seed());
     let (placement, pairs) = (args.placement, args.pairs.unwrap_or(default.pairs));
-    let work = SocketPairs { placement, pairs, ..default };
+    let work = SocketPairs { placement, pairs, distance: args.distance, ..default };
+    if args.distance > 1 && placement == Placement::Scheduled {
+        return Err(Failure::BadInput("--distance is for pinned writers and readers".into()));
+    }
+    if args.distance > 1 && args.pairs.is_some_and(|pairs| pairs > args.distance) {
+        return Err(Failure::BadInput(format!(
+            "--pairs {pairs}: at --distance {0} there is space for {0} pairs",
+            args.distance
+        )));
+    }
     let cpus = args.common.machine.fewest_cpus();
     match cpus.filter(|&cpus| args.pairs.is_some() && work.pairs_on(cpus) < pairs) {
         None => Ok(Workload::SocketPairs(work)),

@@ -211,6 +211,12 @@ fn options_that_do_not_fit_the_machine_are_refused() {
         (&["--machine", "uniform:4", "--pairs", "3"], "--pairs 3 needs 6 CPUs"),
         (&["--machine", "uniform:2..8", "--pairs", "2"], "the machine has 2"),
         (&["--machine", "uniform:4", "--pairs", "0"], "'0' for '--pairs <N>'"),
+        (&["--machine", "uniform:64", "--distance", "4", "--pairs", "5"], "space for 4 pairs"),
+        (&["--machine", "uniform:7", "--distance", "4"], "CPU at the distance of each reader"),
+        (
+            &["--machine", "uniform:8", "--distance", "4", "--placement", "scheduled"],
+            "--distance is for pinned",
+        ),
         (
             &["--machine", "uniform:4", "--placement", "free"],
             "[possible values: pinned, scheduled]",

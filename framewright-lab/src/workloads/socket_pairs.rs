@@ -11,7 +11,8 @@
 //! The socket has a capacity of 208 KiB, three writes.
 //!
 //! *Pinned*, each writer and each reader has a CPU: writers even ones, their readers the next ones.
-//! Pairs are distributed evenly over the machine. With fewer than 32 CPUs there are fewer pairs.
+//! Pairs are distributed evenly over the machine. With fewer than 32 CPUs there are fewer pairs. With
+//! a larger *distance*, writers have CPUs below it, and readers those above, for example on another socket.
 //! *Scheduled*, all 32 are tasks, which a scheduler places on CPUs whenever they are woken
 //! (`simulated/scheduled`): a writer and its reader may then meet on a CPU, whose lists reuse the
 //! frames that the reader freed.
@@ -30,6 +31,8 @@ pub struct SocketPairs {
     pub pairs: u16,
     /// The CPUs of writers and readers.
     pub placement: Placement,
+    /// The number of CPUs from a pinned writer to its reader.
+    pub distance: u16,
     /// Writes that a socket holds.
     pub in_flight: u16,
     /// Cycles of a read or a write, without allocating, freeing and copying.
@@ -58,6 +61,7 @@ impl SocketPairs {
         Self {
             pairs: 16,
             placement: Placement::default(),
+            distance: 1,
             in_flight: 3,
             cycles_per_call: 4_000,
             seed,
@@ -74,7 +78,11 @@ impl SocketPairs {
     /// Pairs that run on `cpus` CPUs.
     #[must_use]
     pub fn pairs_on(&self, cpus: u16) -> u16 {
-        if self.is_pinned() { self.pairs.min(cpus / 2) } else { self.pairs }
+        match self.distance {
+            _ if !self.is_pinned() => self.pairs,
+            0 | 1 => self.pairs.min(cpus / 2),
+            distance => self.pairs.min(distance),
+        }
     }
 
     pub(crate) fn is_pinned(&self) -> bool {
@@ -88,6 +96,12 @@ impl SocketPairs {
             return None;
         }
         let pairs = self.pairs_on(cpus);
+        if self.distance > 1 {
+            let stride = (self.distance / pairs.max(1)).max(1);
+            let (pair, place) = (cpu % self.distance / stride, cpu % self.distance % stride);
+            let role = if cpu < self.distance { Role::Writer } else { Role::Reader };
+            return (place == 0 && pair < pairs && cpu / 2 < self.distance).then_some((pair, role));
+        }
         let stride = (cpus / pairs.max(1)) & !1;
         let (pair, place) = (cpu / stride.max(2), cpu % stride.max(2));
         match place {
@@ -102,6 +116,12 @@ impl SocketPairs {
         match () {
             () if self.pairs == 0 => Some("pair"),
             () if self.in_flight == 0 => Some("write in flight"),
+            () if self.is_pinned()
+                && u32::from(cpus) < 2 * u32::from(self.distance)
+                && self.distance > 1 =>
+            {
+                Some("CPU at the distance of each reader")
+            }
             () if self.is_pinned() && cpus < 2 => Some("second CPU for a reader"),
             () => None,
         }
@@ -276,6 +296,19 @@ mod tests {
         let pinned = SocketPairs::new(1);
         assert_eq!(pinned.pairs_on(4), 2);
         assert!(pinned.lacks(1).is_some());
+    }
+
+    #[test]
+    fn readers_at_a_distance_are_in_the_other_half() {
+        use Role::{Reader, Writer};
+        let work = SocketPairs { pairs: 2, distance: 4, ..SocketPairs::new(1) };
+        let roles: Vec<_> = (0..9).map(|cpu| work.role(cpu, 9)).collect();
+        let (w, r) = (|pair| Some((pair, Writer)), |pair| Some((pair, Reader)));
+        assert_eq!(roles, [w(0), None, w(1), None, r(0), None, r(1), None, None]);
+        assert!(work.lacks(7).is_some() && work.lacks(8).is_none());
+        let most = SocketPairs { distance: 5, ..SocketPairs::new(1) };
+        assert_eq!(most.pairs_on(10), 5);
+        assert_eq!((0..10).filter(|&cpu| most.role(cpu, 10).is_some()).count(), 10);
     }
 
     #[test]

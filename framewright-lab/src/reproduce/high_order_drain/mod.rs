@@ -31,6 +31,7 @@ at the zone lock, and the reason for drains: the share of frames that are reused
   exits         processes touch 8 MiB and exit, on 4 CPUs with 1 GiB: as on running kernels
   kbuild        compilers, on the same 4 CPUs and on the 224 CPUs of the published server
   socket-pairs  16 writers and 16 readers on 128 CPUs, each pinned to one, which was not published
+                two sockets: each writer is pinned to one socket, its reader to the other
                 scheduled: as 32 tasks that a scheduler places, also on the 4 CPUs with 1 GiB
 Lists have the sizes of the kernels: 63 frames per batch and 300 or, on servers, 367 per CPU. As before
 6.7, 'list-buddy' drains them on such frees only if they were full since the last allocations.
@@ -76,6 +77,7 @@ fn place(row: &Row) -> (usize, usize, usize) {
         (SCHEDULED, GUEST),
         ("kbuild", KBUILD_MACHINE),
         (PINNED, SOCKET_MACHINE),
+        (trials::APART, SOCKET_MACHINE),
         (SCHEDULED, SOCKET_MACHINE),
     ];
     let trial = shown.iter().position(|&it| it == (&row.workload, &row.machine));
@@ -100,7 +102,7 @@ fn rows() -> Vec<Row> {
             .also(Quantity::Before, Role::Fitted(trials::LOAD_WAS_FITTED.into())),
     ]);
     rows.extend(scheduled_guest());
-    rows.extend([PINNED, SCHEDULED].into_iter().flat_map(sockets));
+    rows.extend([PINNED, trials::APART, SCHEDULED].into_iter().flat_map(sockets));
     rows
 }
 
