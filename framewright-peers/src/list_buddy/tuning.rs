@@ -53,7 +53,7 @@ pub struct Tuning {
     pub prefetch_buddies: bool,
     /// When high-order frees drain.
     pub high_order_drain: HighOrderDrain,
-    /// What precedes such a drain.
+    /// The frees that must precede such a drain.
     pub drain_after: DrainAfter,
     /// Largest power of two by which a batch is scaled, 0 to 6.
     pub batch_scale_max: u8,

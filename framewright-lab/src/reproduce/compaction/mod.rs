@@ -52,7 +52,7 @@ CPUs, each a thirteenth as fast as the machine below: uniform:4/13 is uniform:4 
 The load is that of the port of stress-highalloc to running kernels: 3 trees of 16,384 files, 200 MB each, a
 warm-up of 30 s. Success can be compared only at the same rate of faults (pass1_builder_faults_per_s):
 12,400 in 2013, 10,400 to 12,800 (default) and 12,700 to 28,600 (thp) on running kernels.
-A seed takes some six minutes of CPU time.",
+A seed takes some four minutes of CPU time.",
     picture: None,
     run,
 };

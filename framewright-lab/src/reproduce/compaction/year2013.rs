@@ -93,7 +93,7 @@ pub(super) fn contributions(
     Ok(())
 }
 
-/// What still differs from the publication with all settings.
+/// The differences from the publication that remain with all settings, as a finding.
 fn remains(flags: Flags, outcome: &Outcome) -> Option<String> {
     /// Pages that direct reclaim freed per stall of compaction, for requests of programs.
     const PER_STALL: u32 = 196;

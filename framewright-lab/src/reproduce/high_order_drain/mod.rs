@@ -18,7 +18,7 @@ use crate::report::{
 };
 use trials::{
     AUTO, FRAMEWRIGHT_AUTO, GUEST, KBUILD_MACHINE, KERNELS, LISTS, PINNED, SCHEDULED,
-    SOCKET_MACHINE,
+    SOCKET_MACHINE, TWO_SOCKETS,
 };
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -77,7 +77,7 @@ fn place(row: &Row) -> (usize, usize, usize) {
         (SCHEDULED, GUEST),
         ("kbuild", KBUILD_MACHINE),
         (PINNED, SOCKET_MACHINE),
-        (trials::APART, SOCKET_MACHINE),
+        (TWO_SOCKETS, SOCKET_MACHINE),
         (SCHEDULED, SOCKET_MACHINE),
     ];
     let trial = shown.iter().position(|&it| it == (&row.workload, &row.machine));
@@ -102,7 +102,7 @@ fn rows() -> Vec<Row> {
             .also(Quantity::Before, Role::Fitted(trials::LOAD_WAS_FITTED.into())),
     ]);
     rows.extend(scheduled_guest());
-    rows.extend([PINNED, trials::APART, SCHEDULED].into_iter().flat_map(sockets));
+    rows.extend([PINNED, TWO_SOCKETS, SCHEDULED].into_iter().flat_map(sockets));
     rows
 }
 
@@ -116,8 +116,8 @@ const NOT_MODELLED: [&str; 2] = [
     "cgroups: the eight builds of the server ran in one each, which share nothing that the allocator could see",
 ];
 
-/// What pinned writers and readers cannot show.
-const APART: &str = "\
+/// The part of the published gain that pinned writers and readers lack, as a finding.
+const NO_REUSE: &str = "\
     sockets, pinned: the published gain of 16.8 % of bandwidth is explained there by the reuse of frames that a cache \
     still has. No CPU both frees and allocates, so its lists reuse nothing; the rows of 'socket-pairs scheduled' have \
     writers and readers that may meet on a CPU";
@@ -189,7 +189,7 @@ fn findings(results: &Results) -> Vec<String> {
         shares(results),
         reuse(results),
         sockets_found(results),
-        Some(APART.into()),
+        Some(NO_REUSE.into()),
         meetings(results),
         Some(ASSUMED.into()),
     ]

@@ -44,7 +44,7 @@ pub(super) const SOCKET_MACHINE: &str = "icx-2s-128";
 /// The workload whose writers and readers are pinned.
 pub(super) const PINNED: &str = "socket-pairs";
 /// The workload whose writers are pinned to one socket, and their readers to the other.
-pub(super) const APART: &str = "socket-pairs, two sockets";
+pub(super) const TWO_SOCKETS: &str = "socket-pairs, two sockets";
 /// The number of CPUs from one socket to the other on [`SOCKET_MACHINE`].
 const OTHER_SOCKET: u16 = 32;
 /// The workload whose writers and readers a scheduler places.
@@ -112,7 +112,7 @@ pub(super) fn pairs(plan: &Plan) -> Result<Vec<Pair>, Error> {
         ("kbuild", Workload::Kbuild(loaded), server(KBUILD_MACHINE)?, SERVER_LISTS),
         (SCHEDULED, Workload::SocketPairs(scheduled.clone()), guest()?, GUEST_LISTS),
         (PINNED, Workload::SocketPairs(sockets), server(SOCKET_MACHINE)?, SERVER_LISTS),
-        (APART, Workload::SocketPairs(apart), server(SOCKET_MACHINE)?, SERVER_LISTS),
+        (TWO_SOCKETS, Workload::SocketPairs(apart), server(SOCKET_MACHINE)?, SERVER_LISTS),
         (SCHEDULED, Workload::SocketPairs(scheduled), server(SOCKET_MACHINE)?, SERVER_LISTS),
     ];
     let mut pairs = Vec::new();

@@ -168,8 +168,7 @@ fn addresses(setting: usize) -> Option<u32> {
 /// The machine on which a setting runs. The library flushes a batch of scattered pages as a whole. If the setting flushes
 /// by address, such a flush costs as much as the invalidation of every address of a full batch: a batch of the first version
 /// had no address spaces, so each interrupted CPU invalidated all addresses. That is an upper bound: some batches are
-/// flushed before they are full. TLB misses have no cost on any machine, so
-/// what the other translations are worth is not counted.
+/// flushed before they are full. TLB misses have no cost on any machine, so a full flush has no cost later.
 fn priced(spec: &Spec, setting: usize) -> Result<Spec, Error> {
     let Some(pages) = addresses(setting) else { return Ok(spec.clone()) };
     let tlb = spec.costs().tlb;

@@ -61,7 +61,7 @@ enum Task<B> {
     },
 }
 
-/// What a task did.
+/// The result of a step of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     /// A call.

@@ -1,9 +1,15 @@
 //! *web-cache* (2015): what a user of the first kernels with batched flushes reported of his web cache, and 24 hours of
 //! it as a time lapse.
+//!
+//! | module   | job                                      |
+//! |----------|------------------------------------------|
+//! | this one | published figures, the runs, their rows  |
+//! | `hours`  | the figures of a run, hour by hour       |
+
+mod hours;
 
 use framewright::tuning::Auto;
-use framewright_sim::machine::Spec;
-use indexmap::IndexMap;
+use framewright_sim::{file::StoreSpec, machine::Spec};
 
 use super::{
     Experiment, Key, Plan, Results, Tell,
@@ -17,11 +23,12 @@ use crate::{
     parallel,
     plot::{Axis, Panel, Plot},
     report::{
-        Better, Metric, Point, Published, Quantity, Reference, Role, Row, Run, Unit, decimal,
+        Better, Metric, Published, Quantity, Reference, Role, Row, Run, Unit, decimal,
         figure::ratio,
     },
     workloads::{Side, cdn::Cdn},
 };
+use hours::Hours;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "web-cache",
@@ -56,7 +63,7 @@ const FREEZES_COUNT: &str = "stalls_over_1s";
 const INTERRUPTS: &str = "ipis_per_reclaimed_page";
 /// Flush requests that another CPU's interrupt answered.
 const JOINED: &str = "joined_requests_pct";
-/// What reads and writes take of the bandwidth of the disks.
+/// The share of the disks' bandwidth that reads and writes use.
 const DISKS_BUSY: &str = "disk_bandwidth_pct";
 const LAST_QUARTER: &str = "last_quarter_pct_of_first";
 const FREE_HUGE: &str = "free_blocks_of_order_9";
@@ -83,8 +90,6 @@ const DECAY_PERCENT: f64 = 95.0;
 
 /// From this share of the disks' bandwidth on, in percent, the disks limit the rate.
 const LIMITED_PERCENT: f64 = 95.0;
-/// Bytes per second of a disk of the simulator.
-const DISK: f64 = 500e6;
 
 /// The cache on a machine like `spec`, for `hours` hours.
 fn paging(plan: &Plan, spec: Spec, hours: u64) -> Paging {
@@ -128,75 +133,12 @@ fn once(paging: &Paging, setting: usize, seed: u64) -> Result<Run, Error> {
     Ok(run)
 }
 
-/// What reads and writes took of the bandwidth of the disks, in percent.
+/// The share of the disks' bandwidth that reads and writes used, in percent.
 fn disks_busy(paging: &Paging, outcome: &Outcome) -> f64 {
     let Work::Cdn(work) = &paging.work else { return 0.0 };
     let read = outcome.hours.len() as u64 * work.turnovers / HOURS * paging.frames;
     let bytes = (read + outcome.written) as f64 * 4096.0;
-    100.0 * bytes / (outcome.elapsed * f64::from(work.disks) * DISK)
-}
-
-/// The results of a run, hour by hour.
-struct Hours {
-    /// Seconds and content, in thousand million bits.
-    spent: Vec<(f64, f64)>,
-    /// Free blocks of order 9.
-    free: Vec<u64>,
-    /// Pageblocks without memory of the kernel, in percent.
-    allocatable: Vec<f64>,
-}
-
-impl Hours {
-    fn new(outcome: &Outcome, frames: u64) -> Self {
-        let mut began = 0;
-        let spent = outcome.hours.iter().map(|hour| {
-            let cycles = hour.end - began;
-            began = hour.end;
-            (cycles as f64 / outcome.frequency, hour.pages as f64 * 4096.0 * 8.0 / 1e9)
-        });
-        let spent = spent.collect();
-        let pageblocks = frames >> 9;
-        let blocks = || outcome.hours.iter().map(|hour| hour.blocks);
-        let free = blocks().map(|blocks| blocks.free_huge).collect();
-        let allocatable =
-            blocks().map(|blocks| 100.0 * ratio(blocks.movable, pageblocks)).collect();
-        Self { spent, free, allocatable }
-    }
-
-    /// The rate over some hours, counted from 0, in Gbit/s.
-    fn rate(&self, hours: impl std::slice::SliceIndex<[(f64, f64)], Output = [(f64, f64)]>) -> f64 {
-        let hours = self.spent.get(hours).unwrap_or_default();
-        let sum = |of: fn(&(f64, f64)) -> f64| hours.iter().map(of).sum::<f64>();
-        sum(|hour| hour.1) / sum(|hour| hour.0).max(f64::MIN_POSITIVE)
-    }
-
-    /// The rate of the last quarter, in percent of that of the first without its first hour, in which memory is filled.
-    /// `None` of a run that is shorter.
-    fn last_quarter(&self) -> Option<f64> {
-        let quarter = HOURS as usize / 4;
-        let last = self.spent.len().checked_sub(quarter).filter(|&last| last >= 3 * quarter)?;
-        Some(100.0 * self.rate(last..) / self.rate(1..quarter))
-    }
-
-    /// The share of order-9 blocks that could be allocated at the end, in percent.
-    fn last_allocatable(&self) -> f64 {
-        self.allocatable.last().copied().unwrap_or_default()
-    }
-
-    fn series(&self) -> IndexMap<String, Vec<Point>> {
-        let points = |values: Vec<f64>| {
-            let point = |(hour, value): (usize, f64)| Point((hour + 1) as f64, value);
-            values.into_iter().enumerate().map(point).collect()
-        };
-        let rates = (0..self.spent.len()).map(|hour| self.rate(hour..=hour));
-        [
-            (RATE, points(rates.collect())),
-            (FREE_HUGE, points(self.free.iter().map(|&free| free as f64).collect())),
-            (ALLOCATABLE, points(self.allocatable.clone())),
-        ]
-        .map(|(name, points)| (name.to_owned(), points))
-        .into()
-    }
+    100.0 * bytes / (outcome.elapsed * 1e6 * StoreSpec::ssds(work.disks).mb_per_s as f64)
 }
 
 /// A part of the work that one thread does.
@@ -227,6 +169,7 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
         .collect();
     let mut total = jobs.len();
     if !plan.quick {
+        // The longest job starts with the first ones.
         jobs.insert(1, Job::Bands);
         total += 1 + bands::count(&spec, plan);
     }
@@ -280,7 +223,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Enters the figures of all settings, and what they show.
+/// Enters the figures of all settings, and the findings from them.
 fn enter(results: &mut Results, runs: BySetting, plan: &Plan) {
     for metric in FIGURES {
         for (subject, before, after) in PAIRS {
@@ -322,7 +265,7 @@ fn limit(setting: &str, busy: Option<f64>) -> Option<String> {
     ))
 }
 
-/// What the time lapse leaves out, as a finding.
+/// The limits of the time lapse, as a finding.
 fn lapse(turnovers: u64) -> String {
     let pages = 60e9 / 8.0 / 4096.0 * 86_400.0;
     format!(
