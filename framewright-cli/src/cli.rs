@@ -1,18 +1,23 @@
 //! The command line as types. Bad values are refused here, before any work.
 
-use clap::{Parser, Subcommand};
+use clap::{
+    CommandFactory, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use crate::args::machine::simulated_machine;
 use crate::commands::{
-    compare, completions, fragmentation, high_alloc, hunt, inspect, large_memory, machines, micro,
-    paging, prices, qemu, record, replay, reproduce, sweep, validate, workload,
+    compare, completions, high_alloc, hunt, inspect, machines, paging, qemu, record, replay, sweep,
+    workload,
 };
 use crate::failure::{Failure, Outcome};
+#[cfg(feature = "full")]
+use crate::full;
 
 /// The page allocator that you can test before you ship: run it, replay a real kernel's requests
 /// through it, compare its settings.
 #[derive(Debug, Parser)]
-#[command(name = "framewright", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(name = "framewright", version, after_help = after_help(), max_term_width = 100)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -30,8 +35,6 @@ Examples:
       Shows the free memory of this machine, and how many huge pages it could give now.
   framewright run page-fault --machine host:2
       Two CPUs allocate, touch and free 128 MiB each, repeatedly.
-  framewright reproduce bulk-free
-      Repeats a published measurement on simulated servers, and judges the agreement.
   framewright sweep examples/sweep.toml -o lists.csv
       Runs all combinations of machines, settings and seeds of a plan, and writes one table.
   framewright hunt
@@ -42,10 +45,48 @@ Examples:
       Lists the costs of a server with 112 CPUs, and their sources.
   framewright machines measure -o mine.toml
       Measures this machine, and writes it as a machine that the simulator runs.
+";
+
+#[cfg(feature = "full")]
+const MORE: &str = "
+  framewright reproduce bulk-free
+      Repeats a published measurement on simulated servers, and judges the agreement.
   framewright validate mine.toml
       Does the same work on this machine and on the simulated one, and compares the figures.
+";
+#[cfg(not(feature = "full"))]
+const MORE: &str = "
 
-Exit codes: 0 success, 1 a check failed, 2 bad input.";
+Programs built with `--features full` have more commands: reproduce, validate, prices, and run \
+alloc-micro, churn, replace, large-memory.
+";
+
+fn after_help() -> String {
+    format!("{}{MORE}\nExit codes: 0 success, 1 a check failed, 2 bad input.", EXAMPLES.trim_end())
+}
+
+/// The commands and workloads of programs with the feature `full`.
+pub(crate) const ONLY_FULL: [&str; 7] =
+    ["reproduce", "validate", "prices", "alloc-micro", "churn", "replace", "large-memory"];
+
+impl Args {
+    /// Reads the command line. Ends the program if it is wrong, or asks for help.
+    pub(crate) fn read() -> Self {
+        Self::try_parse().unwrap_or_else(|error| match error.get(ContextKind::InvalidSubcommand) {
+            Some(ContextValue::String(name)) if ONLY_FULL.contains(&name.as_str()) => {
+                Self::command().error(ErrorKind::InvalidSubcommand, not_built(name)).exit()
+            }
+            _ => error.exit(),
+        })
+    }
+}
+
+/// Why a program without the feature `full` refuses a command.
+fn not_built(name: &str) -> String {
+    format!(
+        "'{name}' is only in programs built with the feature `full`: cargo build --release --features full"
+    )
+}
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -61,9 +102,6 @@ pub(crate) enum Command {
     /// Show the fragmentation of the running kernel's memory, and how many huge pages it could give
     #[command(after_help = inspect::EXAMPLES)]
     Inspect(inspect::InspectArgs),
-    /// Repeat published measurements on simulated machines and judge the agreement
-    #[command(after_help = reproduce::EXAMPLES)]
-    Reproduce(reproduce::ReproduceArgs),
     /// Run a workload with all combinations of machines, settings and seeds, and write one table
     #[command(after_help = sweep::EXAMPLES)]
     Sweep(sweep::SweepArgs),
@@ -79,15 +117,12 @@ pub(crate) enum Command {
     /// List the simulated machines, or one with every parameter and its source; or measure this one
     #[command(after_help = machines::MACHINES_EXAMPLES)]
     Machines(machines::MachinesArgs),
-    /// Do the same work on this machine and on its measured model, and compare the figures
-    #[command(after_help = validate::EXAMPLES)]
-    Validate(validate::ValidateArgs),
-    /// Show the costs of a simulated machine that the gain of each mechanism depends on
-    #[command(after_help = prices::EXAMPLES)]
-    Prices(prices::PricesArgs),
     /// Print completions for a shell, or write man pages
     #[command(subcommand, after_help = completions::EXAMPLES)]
     Completions(completions::Format),
+    #[cfg(feature = "full")]
+    #[command(flatten)]
+    Full(full::Command),
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -97,10 +132,6 @@ Examples:
   framewright run kbuild --machine host:2
   framewright run mmap-read --set tlb.batching=off --vs tlb.batching=lazy
   framewright run high-alloc --flags thp --vs compact.method=scan
-  framewright run alloc-micro --quick
-  framewright run alloc-micro --instructions
-  framewright run churn --quick
-  framewright run large-memory --quick
   framewright run page-fault --machine qemu:4
   framewright run tlb-proof
   framewright run page-fault --vs pcp.bulk_free=select-under-lock --json result.json";
@@ -138,25 +169,9 @@ pub(crate) enum Run {
     /// Proof, on a kernel, that stale TLB entries are used before a flush and never after
     #[command(after_help = qemu::EXAMPLES)]
     TlbProof(qemu::TlbProofArgs),
-    /// Nanoseconds per operation, compared with other allocators and a lower bound
-    #[command(after_help = micro::EXAMPLES)]
-    AllocMicro(micro::AllocMicroArgs),
-    /// Huge pages that are left after millions of random allocations and frees, compared with other
-    /// allocators
-    #[command(after_help = fragmentation::CHURN_EXAMPLES,
-              mut_arg("seeds", |seeds| seeds.help(fragmentation::SEEDS)),
-              mut_arg("quick", |quick| quick.help(fragmentation::CHURN_QUICK)))]
-    Churn(fragmentation::ChurnArgs),
-    /// Huge pages that form while every page is replaced, again and again (LLFree's benchmark),
-    /// compared with other allocators
-    #[command(after_help = fragmentation::REPLACE_EXAMPLES,
-              mut_arg("seeds", |seeds| seeds.help(fragmentation::SEEDS)),
-              mut_arg("quick", |quick| quick.help(fragmentation::REPLACE_QUICK)))]
-    Replace(fragmentation::ReplaceArgs),
-    /// A machine of 1 TiB on 4 nodes, as metadata only: initialisation, hotplug, blocks up to 1
-    /// GiB, contiguous runs, node fallback
-    #[command(after_help = large_memory::EXAMPLES)]
-    LargeMemory(large_memory::LargeMemoryArgs),
+    #[cfg(feature = "full")]
+    #[command(flatten)]
+    Full(full::Run),
 }
 
 impl Command {
@@ -170,22 +185,19 @@ impl Command {
             Self::Run(Run::Cdn(args)) => paging::cdn(args),
             Self::Run(Run::TlbProof(args)) => qemu::tlb_proof(args),
             Self::Run(Run::HighAlloc(args)) => high_alloc::high_alloc(args),
-            Self::Run(Run::AllocMicro(args)) => micro::micro(args),
-            Self::Run(Run::Churn(args)) => fragmentation::churn(args),
-            Self::Run(Run::Replace(args)) => fragmentation::replace(args),
-            Self::Run(Run::LargeMemory(args)) => large_memory::large_memory(args),
             Self::Replay(args) => replay::replay(args),
             Self::Record(args) => record::record(args),
             Self::Inspect(args) => inspect::inspect(args),
-            Self::Reproduce(args) => reproduce::reproduce(args),
             Self::Sweep(args) => sweep::sweep(args),
             Self::Compare(args) => compare::compare(args),
             Self::Hunt(args) => hunt::hunt(args),
             Self::Tuning(args) => machines::tuning(args),
             Self::Machines(args) => machines::machines(args),
-            Self::Validate(args) => validate::validate(args),
-            Self::Prices(args) => prices::prices(args),
             Self::Completions(format) => completions::completions(format),
+            #[cfg(feature = "full")]
+            Self::Run(Run::Full(run)) => run.run(),
+            #[cfg(feature = "full")]
+            Self::Full(command) => command.run(),
         }
     }
 }

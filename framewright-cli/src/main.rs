@@ -4,6 +4,7 @@
 //! |------------|---------------------------------------------------------------------------|
 //! | `cli`      | the command line, and which command runs                                  |
 //! | `args`     | values and options that several commands take, checked when they are read |
+//! | `full`     | the commands that only a program with the feature `full` has                |
 //! | `commands` | one file per command: its options, its work, its result as text           |
 //! | `print`    | text that several commands have in common                                 |
 //! | `output`   | writes the text to standard output and the report to a file; Ctrl-C       |
@@ -18,13 +19,13 @@ mod args;
 mod cli;
 mod commands;
 mod failure;
+#[cfg(feature = "full")]
+mod full;
 mod output;
 mod print;
 mod progress;
 
 use std::process::ExitCode;
-
-use clap::Parser;
 
 use cli::{Args, Command};
 use failure::{Failure, Outcome};
@@ -33,7 +34,7 @@ const CHECK_FAILED: u8 = 1;
 const BAD_INPUT: u8 = 2;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::read();
     // `record` handles signals itself, to keep an interrupted recording.
     if !matches!(args.command, Command::Record(_)) {
         output::install_interrupt();

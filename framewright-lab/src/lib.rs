@@ -13,11 +13,12 @@
 //! result, [`plot`] draws it, and [`html`] shows it as a page. [`sweep`] runs all combinations of machines, settings and
 //! seeds, and writes one table.
 //!
-//! The feature `host` (on by default) adds what needs Linux: [`record`], [`qemu`], [`micro`],
-//! [`fragmentation`], [`large_memory`], [`measure`], [`validate`], [`host_paging`], and the workloads on threads.
+//! Two features are on by default. `host` adds what needs Linux: [`record`], [`qemu`], [`measure`], [`host_paging`], and
+//! the workloads on threads. `full` adds what takes long to build: [`reproduce`], and with `host` [`micro`],
+//! [`fragmentation`], [`large_memory`] and [`validate`].
 
-// Some functions are only for the machines that the feature `host` adds.
-#![cfg_attr(not(feature = "host"), allow(dead_code, unused_imports))]
+// Some functions are only for modules that a feature adds.
+#![cfg_attr(not(all(feature = "full", feature = "host")), allow(dead_code, unused_imports))]
 
 #[cfg(feature = "host")]
 mod anonymous;
@@ -25,7 +26,7 @@ mod checkout;
 #[cfg(feature = "host")]
 mod clock;
 mod error;
-#[cfg(feature = "host")]
+#[cfg(all(feature = "full", feature = "host"))]
 pub mod fragmentation;
 pub mod high_alloc;
 #[cfg(feature = "host")]
@@ -33,11 +34,11 @@ pub mod host_paging;
 pub mod html;
 pub mod inspect;
 mod invariants;
-#[cfg(feature = "host")]
+#[cfg(all(feature = "full", feature = "host"))]
 pub mod large_memory;
 #[cfg(feature = "host")]
 pub mod measure;
-#[cfg(feature = "host")]
+#[cfg(all(feature = "full", feature = "host"))]
 pub mod micro;
 pub mod paging;
 mod parallel;
@@ -49,13 +50,14 @@ pub mod qemu;
 pub mod record;
 pub mod replay;
 pub mod report;
+#[cfg(feature = "full")]
 pub mod reproduce;
 #[cfg(feature = "host")]
 mod setting;
 pub mod simulated;
 pub mod sweep;
 pub mod trace;
-#[cfg(feature = "host")]
+#[cfg(all(feature = "full", feature = "host"))]
 pub mod validate;
 pub mod workloads;
 

@@ -2,21 +2,27 @@
 
 pub(crate) mod compare;
 pub(crate) mod completions;
+#[cfg(feature = "full")]
 pub(crate) mod fragmentation;
 pub(crate) mod high_alloc;
 pub(crate) mod hunt;
 pub(crate) mod inspect;
+#[cfg(feature = "full")]
 pub(crate) mod large_memory;
 pub(crate) mod machines;
 pub(crate) mod measure;
+#[cfg(feature = "full")]
 pub(crate) mod micro;
 pub(crate) mod paging;
+#[cfg(feature = "full")]
 pub(crate) mod prices;
 pub(crate) mod qemu;
 pub(crate) mod record;
 pub(crate) mod replay;
+#[cfg(feature = "full")]
 pub(crate) mod reproduce;
 pub(crate) mod sweep;
+#[cfg(feature = "full")]
 pub(crate) mod validate;
 pub(crate) mod workload;
 

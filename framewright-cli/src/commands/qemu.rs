@@ -220,6 +220,7 @@ pub(crate) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome,
 }
 
 /// `run alloc-micro --machine qemu:N`.
+#[cfg(feature = "full")]
 pub(crate) fn alloc_micro(spec: &QemuSpec, files: &ReportArgs) -> Result<Outcome, Failure> {
     let work = Work { workload: "alloc-micro", boots: vec![(Clock::Instructions, Vec::new())] };
     on_kernel(&work, spec, &Settings::default(), None, files)

@@ -44,17 +44,27 @@ fn sizes() {
     memory("99999999999999999999", &["'99999999999999999999'", "4PiB", "as in 4GiB"]);
     memory("-1", &["'-1'", "as in 4GiB"]);
     memory("", &["''", "--memory", "as in 4GiB"]);
-    for command in ["page-fault", "alloc-micro"] {
-        refused(&["run", command, "--memory", "-1"], &["'-1'", "--memory", "as in 4GiB"]);
-        refused(&["run", command, "--memory", ""], &["''", "--memory", "as in 4GiB"]);
-    }
-    refused(&["run", "alloc-micro", "--memory=32MiB"], &["--memory", "64 MiB", "64 GiB"]);
-    refused(&["run", "alloc-micro", "--memory=1TiB"], &["--memory", "64 MiB", "64 GiB"]);
+    refused(&["run", "page-fault", "--memory", "-1"], &["'-1'", "--memory", "as in 4GiB"]);
+    refused(&["run", "page-fault", "--memory", ""], &["''", "--memory", "as in 4GiB"]);
     memory("1M", &["1M", "16MiB"]);
     memory("17M", &["17M", "nearest valid value: 18MiB"]);
 }
 
 #[test]
+#[cfg(feature = "full")]
+fn sizes_of_alloc_micro() {
+    for (size, hints) in [
+        ("-1", ["'-1'", "--memory", "as in 4GiB"]),
+        ("", ["''", "--memory", "as in 4GiB"]),
+        ("32MiB", ["--memory", "64 MiB", "64 GiB"]),
+        ("1TiB", ["--memory", "64 MiB", "64 GiB"]),
+    ] {
+        refused(&["run", "alloc-micro", "--memory", size], &hints);
+    }
+}
+
+#[test]
+#[cfg(feature = "full")]
 fn large_memories() {
     let large = |option: &str, hints: &[&str]| refused(&["run", "large-memory", option], hints);
     large("--nodes=0", &["1 to 64 nodes", "not 0"]);
@@ -67,6 +77,7 @@ fn large_memories() {
 }
 
 #[test]
+#[cfg(feature = "full")]
 fn fragmentation() {
     let churn = |option: &str, hints: &[&str]| {
         refused(&["run", "churn", "--quick", option], hints);
@@ -83,7 +94,6 @@ fn fragmentation() {
     churn("--contenders=list-buddy,list-buddy", &["--contenders", "twice"]);
     churn("--set=hardening=trakced", &["--set", "'hardening'"]);
     churn("--json=no/such/x.json", &["no/such/x.json"]);
-    refused(&["replay", "x", "--beside", "linux"], &["--beside", "'linux'", "list-buddy"]);
     let small = &["run", "churn", "--memory", "64MiB", "--occupancy", "3"];
     refused(small, &["--occupancy", "3 % in use", "the minimum is 2048"]);
     refused(&["run", "churn", "--memory", "64MiB", "--threads", "9"], &["--threads", "1 to 4"]);
@@ -111,6 +121,15 @@ fn fragmentation() {
 }
 
 #[test]
+#[cfg(not(feature = "full"))]
+fn commands_of_the_full_program() {
+    for command in [&["reproduce", "hot-path"][..], &["prices"], &["run", "churn", "--quick"]] {
+        refused(command, &["only in programs built with", "--features full"]);
+    }
+}
+
+#[test]
+#[cfg(feature = "full")]
 fn reproductions() {
     refused(&["reproduce"], &["<EXPERIMENT>"]);
     refused(&["reproduce", "bulk-fre"], &["'bulk-fre'", "'bulk-free'", "high-order-drain"]);
@@ -122,6 +141,11 @@ fn reproductions() {
     );
     refused(&["reproduce", "all", "--json", "no/such/x.json"], &["no/such/x.json"]);
     refused(&["prices", "--json", "no/such/x.json"], &["no/such/x.json"]);
+}
+
+#[test]
+fn allocators_beside() {
+    refused(&["replay", "x", "--beside", "linux"], &["--beside", "'linux'", "list-buddy"]);
 }
 
 #[test]

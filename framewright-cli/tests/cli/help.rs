@@ -14,23 +14,30 @@ const COMMANDS: &[&[&str]] = &[
     &["run", "cdn"],
     &["run", "high-alloc"],
     &["run", "tlb-proof"],
+    #[cfg(feature = "full")]
     &["run", "alloc-micro"],
+    #[cfg(feature = "full")]
     &["run", "churn"],
+    #[cfg(feature = "full")]
     &["run", "replace"],
+    #[cfg(feature = "full")]
     &["run", "large-memory"],
     &["replay"],
     &["record"],
     &["inspect"],
+    #[cfg(feature = "full")]
     &["reproduce"],
     &["hunt"],
     &["tuning"],
     &["machines"],
     &["machines", "measure"],
+    #[cfg(feature = "full")]
     &["prices"],
     &["completions"],
     &["sweep"],
     &["sweep", "merge"],
     &["compare"],
+    #[cfg(feature = "full")]
     &["validate"],
 ];
 

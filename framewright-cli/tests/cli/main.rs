@@ -1,6 +1,8 @@
 //! The program as its users run it: arguments in; text, files and exit codes out.
 
 mod bad_input;
+#[cfg(feature = "full")]
+mod benchmarks;
 mod completions;
 mod help;
 mod high_alloc;
@@ -18,6 +20,7 @@ mod run;
 mod simulated;
 mod sweep;
 mod tuning;
+#[cfg(feature = "full")]
 mod validate;
 
 use assert_cmd::Command;

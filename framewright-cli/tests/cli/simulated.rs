@@ -9,7 +9,7 @@ use crate::{framewright, stdout_of};
 
 const BRIEF: [&str; 4] = ["--window", "1ms", "--warm-up", "200us"];
 
-fn labels(report: &Value) -> Vec<&str> {
+pub(crate) fn labels(report: &Value) -> Vec<&str> {
     let runs = report["runs"].as_array().unwrap();
     runs.iter().map(|run| run["label"].as_str().unwrap()).collect()
 }
@@ -108,6 +108,7 @@ fn outputs_do_not_overwrite_the_machine_file() {
         ("page-fault", "--json"),
         ("mmap-read", "--json"),
         ("mmap-read", "--picture"),
+        #[cfg(feature = "full")]
         ("replace", "--picture"),
     ] {
         framewright(&["run", workload, "--quick", "--machine", path, option, path])
@@ -115,45 +116,6 @@ fn outputs_do_not_overwrite_the_machine_file() {
             .code(2)
             .stdout("");
         assert_eq!(fs::read_to_string(&file).unwrap(), described, "{workload} {option}");
-    }
-}
-
-#[test]
-fn replace_and_churn_run_on_simulated_cpus() {
-    let folder = tempfile::tempdir().unwrap();
-    let json = folder.path().join("report.json");
-    for (workload, figure) in
-        [("replace", "acquisitions_per_page"), ("churn", "acquisitions_per_operation")]
-    {
-        let brief: &[&str] = match workload {
-            "replace" => &["--rounds", "2", "--think", "50", "--batch", "1024"],
-            _ => &["--operations", "20k", "--free-by", "other"],
-        };
-        let machine = ["--machine", "uniform:4", "--memory", "64MiB"];
-        let vs = ["--vs", "zone.refill_pageblocks=64", "--json", json.to_str().unwrap()];
-        let text = stdout_of(&[&["run", workload], &machine[..], brief, &vs[..]].concat());
-        let report: Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
-        assert_eq!(labels(&report), ["framewright base", "framewright vs", "list-buddy"]);
-        assert_eq!(report["machine"], "uniform:4");
-        for run in report["runs"].as_array().unwrap() {
-            for name in
-                [figure, "zone_lock_wait_pct", "lock_cycles_per_frame", "order9_allocatable"]
-            {
-                assert!(run["metrics"][name]["median"].is_number(), "{name}: {run}");
-            }
-        }
-        for line in [
-            "machine  uniform:4 (simulated): 4 CPUs, 1 node, 64 MiB; one seed",
-            "note     times and shares of time are modelled",
-            "modelled_ns_per_operation ",
-            "frames  holds",
-        ] {
-            assert!(text.lines().any(|found| found.starts_with(line)), "{line}: {text}");
-        }
-        let between = if workload == "replace" { "50 ns between" } else { "nothing between" };
-        assert!(text.contains(&format!("; {between} operations")), "{text}");
-        let others = text.contains("; the next CPU frees");
-        assert_eq!(others, workload == "churn", "{text}");
     }
 }
 
