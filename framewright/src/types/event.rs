@@ -96,6 +96,12 @@ impl Event {
     }
 }
 
+impl From<VmscanEvent> for Event {
+    fn from(event: VmscanEvent) -> Self {
+        Event::Vmscan(event)
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

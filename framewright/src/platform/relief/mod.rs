@@ -10,85 +10,23 @@
 //! The methods may allocate and free: with the tokens of other CPUs, or with
 //! [`Memory::alloc_bypassing_lists`](crate::Memory::alloc_bypassing_lists) and
 //! [`Memory::free_bypassing_lists`](crate::Memory::free_bypassing_lists). **No recursion**: the methods must
-//! allocate with [`Request::inside_relief`]. Such a request may use all reserves, and does not call these methods
-//! again.
+//! allocate with [`Request::inside_relief`](crate::Request::inside_relief). Such a request may use all reserves, and
+//! does not call these methods again.
 
 mod capture;
+mod need;
 mod pause;
 mod slot;
 mod verdict;
 
-use crate::types::{CpuId, NodeId, Order, Request, ZoneId, ZoneKind};
+use crate::types::{NodeId, Order, ZoneId, ZoneKind};
 
 pub use capture::Captured;
 pub(crate) use capture::{CaptureSlot, MOVES_PER_DRAIN};
+pub use need::{CompactPriority, Compacted, Need};
 pub use pause::{Pause, Throttle};
 pub use slot::ReliefSlot;
 pub use verdict::{NoKillReason, OutOfMemory, Verdict};
-
-/// A request that is short of memory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Need {
-    /// The request.
-    pub request: Request,
-    /// The CPU that makes the request.
-    pub cpu: CpuId,
-    /// The node that the request prefers.
-    pub node: NodeId,
-    /// Whether types must not be mixed for the request: only a block of its own type, or a pageblock that
-    /// is free as a whole, can serve it.
-    pub unmixed: bool,
-}
-
-impl Need {
-    /// Whether a zone of this kind on this node can serve the request. Freeing memory elsewhere
-    /// does not help the request.
-    #[must_use]
-    pub const fn can_use(&self, node: NodeId, kind: ZoneKind) -> bool {
-        self.request.allows(node, self.node) && kind as u8 <= self.request.highest() as u8
-    }
-}
-
-/// The effort of compaction.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
-pub enum CompactPriority {
-    /// Does not wait for anything: ends at the first contention.
-    Async,
-    /// Waits for locks, but not for pages to be written.
-    SyncLight,
-    /// Full effort: ignores deferral and earlier failures.
-    Sync,
-}
-
-impl CompactPriority {
-    /// The priority with the next higher effort.
-    pub(crate) const fn raised(self) -> Option<Self> {
-        match self {
-            Self::Async => Some(Self::SyncLight),
-            Self::SyncLight => Some(Self::Sync),
-            Self::Sync => None,
-        }
-    }
-}
-
-/// The result of a round of compaction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Compacted {
-    /// There is no compaction.
-    Unavailable,
-    /// Not begun, because there are too few free frames to move pages to. Reclaim may change that.
-    Skipped,
-    /// Not begun, because it failed lately and is deferred.
-    Deferred,
-    /// Ended early, because of a contended lock, or because the request's budget or a time limit
-    /// was exceeded.
-    Contended,
-    /// Ended after examining everything, without forming a block.
-    Complete,
-    /// Formed a block of the order. It was [captured](Captured::keep), or another request may have taken
-    /// it since.
-    Success,
-}
 
 /// Reclaim and compaction as the allocator sees them.
 pub trait Relief {
@@ -118,7 +56,7 @@ pub trait Relief {
     /// compaction only needs free frames to move pages to. If there are enough of them already,
     /// free nothing and return 1.
     ///
-    /// Must not [start I/O](Request::may_io) or [call into file systems](Request::may_fs) if the request
+    /// Must not [start I/O](crate::Request::may_io) or [call into file systems](crate::Request::may_fs) if the request
     /// cannot.
     fn reclaim(&self, need: &Need, frames: u64) -> u64 {
         let _ = (need, frames);
@@ -166,7 +104,7 @@ pub trait Relief {
     /// task, and returns [`Verdict::Retry`]; or lets the request fail. One request at a time makes this
     /// call; others wait for its end through [`Platform::wait`](super::Platform::wait).
     ///
-    /// A killed task that needs memory to exit requests it as [`oom_victim`](Request::oom_victim).
+    /// A killed task that needs memory to exit requests it as [`oom_victim`](crate::Request::oom_victim).
     fn out_of_memory(&self, report: &OutOfMemory) -> Verdict {
         let _ = report;
         Verdict::GiveUp

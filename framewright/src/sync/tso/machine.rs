@@ -10,13 +10,7 @@ use std::{
     vec::Vec,
 };
 
-use super::path::{Act, Choice, Path, Step};
-
-/// A thread of the model, numbered in order of creation; the explored closure itself is 0.
-pub type ThreadId = usize;
-
-/// A modelled memory location, numbered in order of first use.
-pub(super) type Location = u32;
+use super::path::{Act, Choice, Location, Path, Step, ThreadId};
 
 /// The threads, besides the caller, whose store buffers a remote barrier empties.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

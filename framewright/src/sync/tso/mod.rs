@@ -44,7 +44,8 @@ pub use atomics::{
     remote_barrier,
 };
 pub use explore::{Explored, Explorer, Failure, explore};
-pub use machine::{Barrier, ThreadId};
+pub use machine::Barrier;
+pub use path::ThreadId;
 pub use thread::{Inside, JoinHandle, Section, current, spawn, yield_now};
 
 #[cfg(test)]

@@ -10,7 +10,11 @@
 
 use std::vec::Vec;
 
-use super::machine::{Location, ThreadId};
+/// A thread of the model, numbered in order of creation; the explored closure itself is 0.
+pub type ThreadId = usize;
+
+/// A modelled memory location, numbered in order of first use.
+pub(super) type Location = u32;
 
 /// The action of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,7 +12,10 @@ use std::{
     vec::Vec,
 };
 
-use super::machine::{Location, Machine, Operation, ThreadId};
+use super::{
+    machine::{Machine, Operation},
+    path::{Location, ThreadId},
+};
 
 std::thread_local! {
     static CURRENT: RefCell<Option<Handle>> = const { RefCell::new(None) };

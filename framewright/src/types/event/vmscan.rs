@@ -2,7 +2,6 @@
 
 use core::fmt;
 
-use super::Event;
 use crate::types::{LruList, NodeId, Order, PageKind, Pfn, Request, ZoneKind};
 
 /// A tracepoint of the kernel's `vmscan` group. `Display` prints the fields by the kernel's names.
@@ -137,12 +136,6 @@ impl VmscanEvent {
             Self::WriteFolio { .. } => "mm_vmscan_write_folio",
             Self::Throttled { .. } => "mm_vmscan_throttled",
         }
-    }
-}
-
-impl From<VmscanEvent> for Event {
-    fn from(event: VmscanEvent) -> Self {
-        Event::Vmscan(event)
     }
 }
 
