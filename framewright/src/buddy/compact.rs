@@ -8,35 +8,17 @@
 //! free frames, from the emptiest first).
 
 use super::{
-    Buddy, Bundles, FRAMES, MigrateType, Reserve,
+    Buddy, Bundles, Contents, FRAMES, MigrateType, Reserve, Want,
     levels::WORDS,
     lists::QUARTILES,
     pageblock::NIL,
     source::{RANKS, TargetFilter, class_of},
-    take::{Want, take_from},
+    take::take_from,
 };
 use crate::{
     tuning::BulkTake,
     types::{Order, PAGEBLOCK_ORDER},
 };
-
-/// Contents of a pageblock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Contents {
-    pub(crate) of: MigrateType,
-    /// Free frames.
-    pub(crate) free: u16,
-    /// Allocated frames that were requested as movable.
-    pub(crate) movable: u16,
-    /// Allocated frames that were not requested as movable.
-    pub(crate) unmovable: u16,
-    /// Order of the largest free block.
-    pub(crate) largest: Option<Order>,
-    /// One bit per frame: set if it is allocated.
-    pub(crate) used: [u64; WORDS],
-    /// One bit per frame: set if it is free.
-    pub(crate) map: [u64; WORDS],
-}
 
 impl Buddy<'_> {
     /// The contents of pageblock `index`.

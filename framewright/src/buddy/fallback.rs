@@ -6,7 +6,7 @@
 //! least order 4. *Stealing* takes blocks and leaves the type unchanged. It mixes types in fuller
 //! pageblocks than claiming does, so it comes last.
 
-use super::{Buddy, MigrateType, Part, Watch, take::Want};
+use super::{Buddy, MigrateType, Part, Want, Watch};
 use crate::{
     platform::{Access, Cost, Miss},
     types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},

@@ -8,10 +8,7 @@
 //! header are not valid. Before it is split into smaller blocks it is *unfolded*: its map and
 //! header are written.
 
-use super::{
-    Buddy, MigrateType, Part, WORDS_SHIFT, Watch, bundle::Bundle, bundle::Bundles, lists::FREE,
-    take::Want,
-};
+use super::{Buddy, Bundle, Bundles, MigrateType, Part, WORDS_SHIFT, Want, Watch, lists::FREE};
 use crate::{
     platform::{Access, Cost, Miss},
     sync::Ordering,

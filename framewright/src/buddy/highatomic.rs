@@ -5,20 +5,8 @@
 //! Only requests that may use the reserve take from it, some before other pageblocks, others as a
 //! last resort. When memory is short the reserve is released, one pageblock at a time.
 
-use super::{Buddy, Bundles, FRAMES, MigrateType, Watch, take::Want};
+use super::{Buddy, Bundles, FRAMES, MigrateType, Reserve, Want, Watch};
 use crate::types::{Order, PAGEBLOCK_ORDER};
-
-/// Whether a request may use the high-atomic reserve.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Reserve {
-    /// The request may not use the reserve.
-    #[default]
-    None,
-    /// The request uses the reserve first.
-    First,
-    /// The request uses the reserve last.
-    Last,
-}
 
 impl Buddy<'_> {
     /// Frames of reserved pageblocks, free or not.

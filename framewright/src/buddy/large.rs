@@ -9,8 +9,7 @@
 //! goes to the lists of its own type.
 
 use super::{
-    Buddy, Bundle, Bundles, Fallback, MigrateType, Part, Refusals, Watch, gigablock::spans,
-    take::Want,
+    Buddy, Bundle, Bundles, Fallback, MigrateType, Part, Refusals, Want, Watch, gigablock::spans,
 };
 use crate::{
     platform::{Access, Cost, Miss},

@@ -48,13 +48,14 @@ mod report;
 mod search;
 mod source;
 mod take;
+mod want;
 mod watch;
 mod word;
 
 use crate::{
     platform::Cost,
     sync::{Address, AtomicU8, Ordering},
-    types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    types::{Order, PAGEBLOCK_ORDER, Pfn},
 };
 
 pub(crate) use crate::types::MigrateType;
@@ -62,30 +63,26 @@ pub use crate::types::unusable_index;
 pub(crate) use bundle::Bundle;
 pub(crate) use bundle::Bundles;
 pub use check::BlockCounts;
-pub(crate) use compact::Contents;
 pub(crate) use fallback::Fallback;
 pub(crate) use gigablock::Gigablock;
 pub(crate) use give::{Capture, Refusals};
 pub(crate) use heads::Heads;
-pub(crate) use highatomic::Reserve;
 pub(crate) use isolate::IsolationRefused;
 pub(crate) use levels::WORDS;
 pub(crate) use lists::Classes;
-pub(crate) use pageblock::Pageblock;
+pub(crate) use pageblock::{Contents, Pageblock};
 pub(crate) use present::{PresentFrames, PresentMap};
 pub(crate) use search::{FreeRun, RunWanted};
 pub(crate) use source::{Search, SourceKind, Sources, TargetFilter};
-pub(crate) use take::Want;
+pub(crate) use want::{Reserve, Want};
 pub(crate) use watch::{Part, Watch};
 
 use gigablocks::Gigablocks;
 use lists::{FREE, Lists};
+use pageblock::FRAMES;
 
 /// Words of the map per pageblock, as a shift.
 const WORDS_SHIFT: u32 = (PAGEBLOCK_ORDER - word::WORD_ORDER) as u32;
-
-/// Frames in a pageblock, in the type of zone-relative frame numbers.
-const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 
 /// In the array of types: none of the pageblock's frames is present. Not the number of a type.
 pub(crate) const ABSENT: u8 = 5;

@@ -8,7 +8,10 @@ use super::{
     levels::{Levels, WORDS},
     word::{self, WORD_ORDER},
 };
-use crate::types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+use crate::types::{MigrateType, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
+
+/// Frames in a pageblock, in the type of zone-relative frame numbers.
+pub(super) const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 
 /// No pageblock: the end of a list.
 pub(super) const NIL: u32 = u32::MAX;
@@ -175,6 +178,24 @@ impl Pageblock {
             && self.levels.agree_with(self.map)
             && self.free + self.movable + self.unmovable == self.present
     }
+}
+
+/// Contents of a pageblock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Contents {
+    pub(crate) of: MigrateType,
+    /// Free frames.
+    pub(crate) free: u16,
+    /// Allocated frames that were requested as movable.
+    pub(crate) movable: u16,
+    /// Allocated frames that were not requested as movable.
+    pub(crate) unmovable: u16,
+    /// Order of the largest free block.
+    pub(crate) largest: Option<Order>,
+    /// One bit per frame: set if it is allocated.
+    pub(crate) used: [u64; WORDS],
+    /// One bit per frame: set if it is free.
+    pub(crate) map: [u64; WORDS],
 }
 
 #[cfg(test)]

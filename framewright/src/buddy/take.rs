@@ -4,7 +4,7 @@
 //! a pageblock is a call, so that the gain from inlining can be measured.
 
 use super::{
-    Buddy, Bundle, Bundles, Fallback, Heads, MigrateType, Part, Reserve, WORDS_SHIFT, Watch,
+    Buddy, Bundle, Bundles, Fallback, Heads, MigrateType, Part, Reserve, WORDS_SHIFT, Want, Watch,
     levels::WORDS,
     lists::Lists,
     pageblock::{NIL, Pageblock},
@@ -17,26 +17,6 @@ use crate::{
     tuning::BulkTake,
     types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, set::lowest},
 };
-
-/// The blocks to take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Want {
-    pub(crate) order: Order,
-    pub(crate) migratetype: MigrateType,
-    /// Number of blocks requested.
-    pub(crate) blocks: u32,
-    /// Maximum number of blocks. Within this maximum, a word with few blocks left is taken
-    /// completely, so that the next batch starts on another word.
-    pub(crate) at_most: u32,
-    /// Maximum number of pageblocks to take from. A batch ends there, even if it is not complete.
-    pub(crate) visits: u32,
-    /// Whether the high-atomic reserve may be used.
-    pub(crate) reserve: Reserve,
-    /// The method of taking a batch.
-    pub(crate) how: BulkTake,
-    /// Whether the only fallback is to claim a wholly free pageblock of another type.
-    pub(crate) unmixed: bool,
-}
 
 /// If at most this many free frames of a word would be left, all are taken.
 const ROUNDING: u32 = 32;

@@ -1,7 +1,9 @@
 //! Batches between the lists of a CPU and the zone, under the zone lock: through the buddy or
 //! through the [`Depot`].
 
-use super::{BlockKind, BlockStack, Depot, FlushScope, RefillDemand, Refused, Zone, ZoneAccess};
+use super::{
+    BlockKind, BlockStack, Depot, FlushScope, RefillDemand, Refused, SURPLUS, Zone, ZoneAccess,
+};
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Fallback, Refusals, Want},
     platform::{Cost, Platform, Site},
@@ -13,10 +15,6 @@ use crate::{
 const TAKE: (Cost, Cost) = (Cost::TakeBundles, Cost::TakeFrames);
 /// Costs of a batch that is freed: per bundle and per frame.
 const GIVE: (Cost, Cost) = (Cost::GiveBundles, Cost::GiveFrames);
-
-/// A flag in the word with the number of frames in the depot: some of them are surplus (they were
-/// not used during the last interval).
-pub(super) const SURPLUS: u64 = 1 << 63;
 
 /// Length of the depot's interval in nanoseconds: far longer than any burst, and the interval at
 /// which Linux trims the lists of CPUs.

@@ -12,11 +12,11 @@
 //! released.
 //!
 //! **Size.** The size adapts. Each request that finds no huge page adds a pageblock, up to a share
-//! of the zone (`zone.huge_reserve`). After [`SERVED`] requests in a row that find one, a pageblock
-//! is removed. After an idle time without requests, the reserve is halved. So no setting depends on
-//! the rate of requests, the speed of reclaim or the number of CPUs, and without huge requests
-//! there is no reserve. If background reclaim finds nothing to reclaim, it releases the reserve,
-//! because it would never reach its goal.
+//! of the zone (`zone.huge_reserve`). After [`SERVED`](super::huge_requests::SERVED) requests in a
+//! row that find one, a pageblock is removed. After an idle time without requests, the reserve is
+//! halved. So no setting depends on the rate of requests, the speed of reclaim or the number of
+//! CPUs, and without huge requests there is no reserve. If background reclaim finds nothing to
+//! reclaim, it releases the reserve, because it would never reach its goal.
 //!
 //! **Form.** Compaction in the background forms whole pageblocks, but only up to a part of the
 //! reserve ([`FORMED`]). The rest is free space in smaller blocks. Freed huge pages become part of
@@ -31,67 +31,15 @@
 use super::Zone;
 use crate::{
     platform::Platform,
-    sync::{AtomicU32, AtomicU64, Ordering},
+    sync::Ordering,
     types::{PAGEBLOCK_FRAMES, Watermark},
 };
-
-/// Requests in a row that find a huge page before the reserve shrinks by one. In a steady stream
-/// about one request in this many has to wait.
-const SERVED: u32 = 256;
 
 /// Of this many pageblocks of the reserve, one is formed in advance. With one of two, compaction
 /// moves 1.5 times as many pages, without a gain.
 const FORMED: u64 = 4;
 
-/// Nanoseconds without a request after which the reserve is halved.
-const IDLE_TIME: u64 = 10_000_000_000;
-
 const PAGEBLOCK: u64 = PAGEBLOCK_FRAMES as u64;
-
-/// Counts of requests for huge pages in a zone. The size of the reserve is one of the
-/// [watermarks](super::Marks) and changes under the zone lock. The words here are written without
-/// the lock and in no order: a request that races with another is not counted, or is counted twice.
-pub(super) struct HugeReserve {
-    /// The limit of the reserve in pageblocks; 0: no reserve.
-    limit: AtomicU64,
-    /// Requests in a row that found a huge page.
-    served: AtomicU32,
-    /// The time when a huge page was last requested or the reserve was last halved.
-    asked: AtomicU64,
-}
-
-impl HugeReserve {
-    pub(super) fn new() -> Self {
-        Self { limit: AtomicU64::new(0), served: AtomicU32::new(0), asked: AtomicU64::new(0) }
-    }
-
-    fn limit(&self) -> u64 {
-        self.limit.load(Ordering::Relaxed)
-    }
-
-    /// Records a request that found a huge page. Returns whether the reserve is to shrink by one.
-    fn record_served(&self, now: u64) -> bool {
-        let served = self.served.load(Ordering::Relaxed) + 1;
-        self.record(served % SERVED, now);
-        served >= SERVED
-    }
-
-    /// The number of times that the reserve is to be halved because no huge page was requested. If
-    /// it is not 0, a new idle period begins.
-    fn halves(&self, now: u64) -> u32 {
-        let idle = now.saturating_sub(self.asked.load(Ordering::Relaxed));
-        let halves = u32::try_from(idle / IDLE_TIME).unwrap_or(u32::MAX);
-        if halves > 0 {
-            self.record(0, now);
-        }
-        halves
-    }
-
-    fn record(&self, served: u32, now: u64) {
-        self.served.store(served, Ordering::Relaxed);
-        self.asked.store(now, Ordering::Relaxed);
-    }
-}
 
 impl<P: Platform> Zone<'_, P> {
     /// The size of the huge-page reserve in pageblocks.
@@ -102,7 +50,7 @@ impl<P: Platform> Zone<'_, P> {
 
     /// Sets the limit of the reserve, in pageblocks.
     pub(crate) fn set_huge_reserve_limit(&self, platform: &P, limit: u64) {
-        self.huge_reserve.limit.store(limit, Ordering::Relaxed);
+        self.huge_requests.limit.store(limit, Ordering::Relaxed);
         if self.huge_reserve() > limit {
             self.resize_huge_reserve(platform, |kept| kept.min(limit));
         }
@@ -111,8 +59,8 @@ impl<P: Platform> Zone<'_, P> {
     /// Records that a request found no huge page.
     #[cold]
     pub(crate) fn huge_page_missed(&self, platform: &P) {
-        let limit = self.huge_reserve.limit();
-        self.huge_reserve.record(0, platform.now());
+        let limit = self.huge_requests.limit();
+        self.huge_requests.record(0, platform.now());
         if self.huge_reserve() < limit {
             self.resize_huge_reserve(platform, |kept| (kept + 1).min(limit));
         }
@@ -121,7 +69,7 @@ impl<P: Platform> Zone<'_, P> {
     /// Records that a request found a huge page.
     #[cold]
     pub(crate) fn huge_page_served(&self, platform: &P) {
-        if self.huge_reserve() > 0 && self.huge_reserve.record_served(platform.now()) {
+        if self.huge_reserve() > 0 && self.huge_requests.record_served(platform.now()) {
             self.resize_huge_reserve(platform, |kept| kept.saturating_sub(1));
         }
     }
@@ -131,7 +79,7 @@ impl<P: Platform> Zone<'_, P> {
         if self.huge_reserve() == 0 {
             return;
         }
-        let halves = self.huge_reserve.halves(platform.now());
+        let halves = self.huge_requests.halves(platform.now());
         if halves > 0 {
             self.resize_huge_reserve(platform, |kept| kept.checked_shr(halves).unwrap_or(0));
         }
@@ -178,31 +126,5 @@ impl<P: Platform> Zone<'_, P> {
         self.with(platform, |_| {
             self.marks.set_huge_reserve(change(self.huge_reserve()) * PAGEBLOCK);
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_256th_served_request_in_a_row_shrinks_the_reserve() {
-        let huge_reserve = HugeReserve::new();
-        let shrunk = |times: u32| (0..times).filter(|_| huge_reserve.record_served(0)).count();
-        assert_eq!(shrunk(SERVED - 1), 0);
-        huge_reserve.record(0, 0);
-        assert_eq!(shrunk(SERVED - 1), 0, "not in a row");
-        assert_eq!((shrunk(1), shrunk(2 * SERVED)), (1, 2));
-    }
-
-    #[test]
-    fn idle_time_halves_the_reserve() {
-        let huge_reserve = HugeReserve::new();
-        huge_reserve.record(0, 1);
-        assert_eq!(huge_reserve.halves(IDLE_TIME), 0);
-        assert_eq!(huge_reserve.halves(IDLE_TIME + 1), 1);
-        assert_eq!(huge_reserve.halves(IDLE_TIME + 2), 0, "no new idle period has begun");
-        assert_eq!(huge_reserve.halves(3 * IDLE_TIME + 1), 2);
-        assert!(huge_reserve.halves(u64::MAX) > u64::BITS, "a part of the reserve is left");
     }
 }

@@ -13,6 +13,7 @@ mod bulk;
 mod compare;
 mod depot;
 mod hooks;
+mod huge_requests;
 mod huge_reserve;
 mod pressure;
 mod side_table_index;
@@ -42,10 +43,9 @@ pub(crate) use access::{AllocFlags, Refused, ZoneAccess};
 pub(crate) use block_stack::{BlockKind, BlockStack, RefillDemand};
 pub(crate) use bulk::{DepotRefill, Fallbacks};
 pub(crate) use depot::{Chunk, Depot, FlushScope, depot_frames};
-use huge_reserve::HugeReserve;
+use huge_requests::HugeRequests;
 pub(crate) use pressure::LastReserved;
 pub(crate) use side_table_index::SideTableIndex;
-pub(crate) use span::{clip, pageblocks};
 pub(crate) use watermark::{MarkRules, Marks, default_min_free};
 pub(crate) use zonelist::{Distances, NodeFacts, Zonelists};
 
@@ -66,6 +66,10 @@ pub(crate) struct ZonePlacement<'m> {
     pub(crate) side_table_start: usize,
 }
 
+/// A flag in the word with the number of frames in the depot: some of them are surplus (they were
+/// not used during the last interval).
+const SURPLUS: u64 = 1 << 63;
+
 /// The data that the zone lock protects.
 struct Guarded<'m> {
     buddy: Buddy<'m>,
@@ -84,14 +88,14 @@ pub(crate) struct Zone<'m, P: Platform> {
     heads: &'m [Heads],
     managed: AtomicU64,
     marks: Marks,
-    huge_reserve: HugeReserve,
+    huge_requests: HugeRequests,
     /// Published under the lock: free frames that may be allocated.
     free: AtomicU64,
     /// Published under the lock: free frames of the high-atomic reserve, a part of `free`.
     free_reserved: AtomicU64,
     /// Published under the lock: the [`Classes`] of the buddy.
     classes: AtomicU64,
-    /// Published under the lock: frames in the depot, and the flag [`bulk::SURPLUS`].
+    /// Published under the lock: frames in the depot, and the flag [`SURPLUS`].
     in_depot: AtomicU64,
     /// The time at which the current working-set interval of the depot ends, in nanoseconds of the
     /// platform's clock (see [`Zone::depot_interval_ended`]).
@@ -131,7 +135,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             placement,
             managed: AtomicU64::new(free),
             marks: Marks::new(),
-            huge_reserve: HugeReserve::new(),
+            huge_requests: HugeRequests::new(),
             #[cfg(feature = "compare")]
             by_order: AtomicBool::new(false),
         }
@@ -408,8 +412,19 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.free.store(buddy.free_frames(), Ordering::Relaxed);
         self.free_reserved.store(buddy.highatomic_free(), Ordering::Relaxed);
         self.classes.store(buddy.classes().0, Ordering::Relaxed);
-        let surplus = if depot.has_surplus() { bulk::SURPLUS } else { 0 };
+        let surplus = if depot.has_surplus() { SURPLUS } else { 0 };
         self.in_depot.store(depot.frames() | surplus, Ordering::Relaxed);
         self.isolated.store(buddy.isolated(), Ordering::Relaxed);
     }
+}
+
+/// The pageblocks that frames `start` to `end` lie in.
+pub(crate) fn pageblocks(start: u32, end: u32) -> Range<u32> {
+    start >> PAGEBLOCK_ORDER..end.div_ceil(PAGEBLOCK_FRAMES as u32)
+}
+
+/// The part of frames `start` to `end` that lies in a pageblock.
+pub(crate) fn clip(block: u32, start: u32, end: u32) -> (u32, u32) {
+    let first = block << PAGEBLOCK_ORDER;
+    (start.max(first), end.min(first + PAGEBLOCK_FRAMES as u32))
 }

@@ -7,12 +7,12 @@
 
 use core::ops::Range;
 
-use super::{SideTableIndex, Zone};
+use super::{SideTableIndex, Zone, clip, pageblocks};
 use crate::{
     buddy::{ABSENT, EMPTYING, PARTIAL},
     platform::Platform,
     sync::Ordering,
-    types::{FrameRange, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Pfn},
+    types::{FrameRange, Order, PAGEBLOCK_ORDER, Pfn},
 };
 
 impl<'m, P: Platform> Zone<'m, P> {
@@ -164,15 +164,4 @@ impl<'m, P: Platform> Zone<'m, P> {
         let (start, end) = (from_base(range.start()), from_base(range.end()).min(self.spanned()));
         (start < end).then_some((start as u32, end as u32))
     }
-}
-
-/// The pageblocks that frames `start` to `end` lie in.
-pub(crate) fn pageblocks(start: u32, end: u32) -> Range<u32> {
-    start >> PAGEBLOCK_ORDER..end.div_ceil(PAGEBLOCK_FRAMES as u32)
-}
-
-/// The part of frames `start` to `end` that lies in a pageblock.
-pub(crate) fn clip(block: u32, start: u32, end: u32) -> (u32, u32) {
-    let first = block << PAGEBLOCK_ORDER;
-    (start.max(first), end.min(first + PAGEBLOCK_FRAMES as u32))
 }

@@ -18,7 +18,7 @@ fn buddy(pageblocks: usize) -> Buddy<'static> {
     let blocks = (0..pageblocks).map(|_| Pageblock::empty()).collect::<Vec<_>>();
     let movable = MigrateType::Movable as u8;
     let types = (0..pageblocks).map(|_| AtomicU8::new(movable)).collect::<Vec<_>>();
-    let ranges = Vec::from([[0, (pageblocks * PAGEBLOCK_FRAMES) as u32]]);
+    let ranges = Vec::from([[0, pageblocks as u32 * FRAMES]]);
     over(blocks, types, ranges)
 }
 
