@@ -27,7 +27,7 @@ impl<'m> Lists<'m> {
     ) -> u64 {
         let before = leaving.as_slice().len();
         let mut moved = self.store.pop_many(list, frames, leaving);
-        self.set_stored(context, self.stored() - moved);
+        self.set_stored(context, self.stored - moved);
         probe_selected(context, &self.store, list, leaving.as_slice().iter().skip(before));
         while moved < frames && !leaving.is_full() {
             let Some(bundle) = self.select_one(context, list) else { break };
@@ -51,11 +51,11 @@ impl<'m> Lists<'m> {
             return Some(bundle);
         }
         let mut stored = self.store.pop(list);
-        if stored.is_none() && self.stored() > 0 {
+        if stored.is_none() && self.stored > 0 {
             stored = list_order(list).find_map(|list| self.store.pop(list));
         }
         if let Some(bundle) = stored {
-            self.set_stored(context, self.stored() - bundle.frame_count());
+            self.set_stored(context, self.stored - bundle.frame_count());
             probe_slot(context, &self.store, list, bundle.word);
             return Some(bundle);
         }

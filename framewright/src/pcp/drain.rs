@@ -172,7 +172,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
             return Due { reason: DrainReason::HighOrder, frames };
         }
         // Other rings are not counted: they hold little (`Sizing::ring_limit`).
-        let held = lists.stored() + ((self.pages.len(list) as u64) << order.get());
+        let held = lists.stored + ((self.pages.len(list) as u64) << order.get());
         let frames = lists.sizing.on_spill(held, self.zone_is_low());
         Due { reason: DrainReason::Threshold, frames }
     }

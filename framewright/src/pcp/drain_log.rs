@@ -4,7 +4,7 @@
 //! drainer logs the blocks that it takes. Only memories on machines with
 //! [`Platform::TRACING`](crate::Platform::TRACING) have logs.
 
-use super::{ListIndex, pages::RING};
+use super::{ListIndex, index::RING};
 use crate::buddy::{Bundle, Bundles};
 
 /// The log of one CPU for one zone. Its capacity is that of the lists.

@@ -9,9 +9,10 @@
 use super::{
     ListIndex, Lists, OwnedZoneOnCpu,
     depot::DrainBatch,
+    index::RING,
     lists::leave,
     packing::pack,
-    pages::{ListsContext, RING},
+    pages::ListsContext,
     probes::{probe_packed, probe_selected},
     sizing::LONG_LISTS,
 };
@@ -20,41 +21,6 @@ use crate::{
     observe::DrainReason,
     platform::{Cost, Platform},
 };
-
-/// A CPU that has freed this many frames in a row is in a burst of frees.
-const BURST: u64 = 256;
-
-/// The traffic of a CPU, for detecting bursts of frees.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Burst {
-    /// The counts of frames allocated and freed, at the last spill of a ring for emptying pageblocks.
-    seen: (u64, u64),
-    /// The count of frames freed at the start of the current run of frees.
-    start: u64,
-    lasts: bool,
-}
-
-impl Burst {
-    /// Whether the CPU is in a burst of frees, if it has allocated and freed `traffic` frames so
-    /// far. A run of frees ends when more than half as many frames are allocated as freed between
-    /// two spills.
-    fn update(&mut self, traffic: (u64, u64)) -> bool {
-        let (allocated, freed) = (traffic.0 - self.seen.0, traffic.1 - self.seen.1);
-        if allocated > freed / 2 {
-            self.start = traffic.1;
-        }
-        self.seen = traffic;
-        self.lasts = traffic.1 - self.start >= BURST;
-        self.lasts
-    }
-
-    /// Whether the CPU was in a burst of frees at the last spill. Small bundles then go to the
-    /// depot, if the zone has one, like those of other pageblocks: frees to the buddy would hold
-    /// the lock for too long.
-    pub(super) fn lasts(self) -> bool {
-        self.lasts
-    }
-}
 
 impl<'m> Lists<'m> {
     /// Makes space on the full ring of a list of emptying pageblocks. During a burst of frees, if
@@ -79,9 +45,9 @@ impl<'m> Lists<'m> {
         context.pages.set_limit(list, RING);
         self.spill(context, list, context.pages.len(list), leaving);
         let high = u64::from(self.sizing.high());
-        if self.stored() > high {
+        if self.stored > high {
             // These are more frames than one spill adds, so that the zone lock is taken rarely.
-            self.select_bundles(context, list, self.stored() - high / 4 * 3, leaving);
+            self.select_bundles(context, list, self.stored - high / 4 * 3, leaving);
         }
     }
 
@@ -132,7 +98,7 @@ impl<'m> Lists<'m> {
             probe_selected(context, &self.store, list, leaving.as_slice().iter().skip(before));
             self.leave_ring(context, list, leaving);
         }
-        self.set_stored(context, self.stored() - moved);
+        self.set_stored(context, self.stored - moved);
     }
 }
 

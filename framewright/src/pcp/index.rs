@@ -5,6 +5,9 @@ use crate::{
     types::{MigrateType, Order, Request},
 };
 
+/// The size of a ring in blocks: two batches.
+pub(super) const RING: usize = 128;
+
 /// The largest small order: orders 0 to this one have lists by mobility.
 pub(super) const SMALL_ORDERS: u8 = 3;
 /// The number of types that have lists.

@@ -1,20 +1,18 @@
-//! The rings and the store of one CPU, for code inside the owner protocol.
+//! Moving blocks between the rings and the store of one CPU, for code inside the owner protocol.
 //!
 //! This module does not use the zone: blocks that must leave are appended to a batch, and the
 //! caller frees the batch to the zone when it is outside again.
 
 use super::{
-    CpuPages, ListIndex, Sizing,
-    emptying::Burst,
-    index::SMALL_ORDERS,
+    CpuPages, ListIndex, Lists, Sizing,
+    index::{RING, SMALL_ORDERS},
     packing::{pack, unpack},
-    pages::{ListsContext, RING},
+    pages::ListsContext,
     probes::{probe_joined, probe_packed, probe_stored, probe_unpacked},
     store::{BundleStore, Inserted},
 };
 use crate::{
     buddy::{Bundle, Bundles},
-    hardening::Quarantine,
     platform::{Cost, Platform},
     types::Order,
     zone::{BlockKind, RefillDemand},
@@ -28,65 +26,16 @@ const REFILL_MAX: usize = 64;
 /// are probably scattered, too, and the store would soon displace them.
 const BYPASSES: u8 = 7;
 
-pub(crate) struct Lists<'m> {
-    pub(super) rings: [[u32; RING]; ListIndex::COUNT],
-    pub(super) store: BundleStore<'m>,
-    pub(super) quarantine: Quarantine<'m>,
-    /// Lists that recently ran out of blocks, a bit each.
-    ran_out: u32,
-    /// Lists whose blocks went to the store or came from it since the last call of [`Lists::leaving`], a
-    /// bit each.
-    used: u32,
-    /// Spills that still bypass the store.
-    bypasses: u8,
-    pub(super) burst: Burst,
-    /// Frames in the store and in quarantine.
-    stored: u64,
-    pub(super) sizing: Sizing,
-}
-
 fn bit(list: ListIndex) -> u32 {
     1 << list.get()
 }
 
 impl<'m> Lists<'m> {
-    /// Initialises empty lists in their place.
-    ///
-    /// # Safety
-    ///
-    /// `at` points to memory for lists, which nobody else uses.
-    #[allow(unsafe_code)]
-    pub(super) unsafe fn init(at: *mut Self, store: BundleStore<'m>, quarantine: Quarantine<'m>) {
-        // SAFETY: the memory is the caller's promise. Zeroes are values of integers.
-        unsafe {
-            (&raw mut (*at).rings).write_bytes(0, 1);
-            (&raw mut (*at).store).write(store);
-            (&raw mut (*at).quarantine).write(quarantine);
-            (&raw mut (*at).ran_out).write(0);
-            (&raw mut (*at).used).write(0);
-            (&raw mut (*at).bypasses).write(0);
-            (&raw mut (*at).burst).write(Burst::default());
-            (&raw mut (*at).stored).write(0);
-            (&raw mut (*at).sizing).write(Sizing::disabled());
-            // A field that is missing above is missing here: the compiler refuses it.
-            #[rustfmt::skip]
-            let Self {
-                rings: _, store: _, quarantine: _, ran_out: _, used: _, bypasses: _, burst: _, stored: _, sizing: _,
-            } = &*at;
-        }
-    }
-
     /// Sets new bounds, and opens or closes the rings accordingly.
     pub(crate) fn resize(&mut self, pages: &CpuPages<'m, impl Platform>, to: Sizing) {
         self.sizing.resize(to);
         pages.publish_bounds(&self.sizing);
         pages.open(&to);
-    }
-
-    /// The ring of a list. Its length is in [`CpuPages`].
-    #[inline(always)]
-    pub(super) fn ring(&mut self, list: ListIndex) -> &mut [u32; RING] {
-        &mut self.rings[list.get()]
     }
 
     /// Takes a block. An empty ring is filled from the store first.
@@ -351,11 +300,6 @@ impl<'m> Lists<'m> {
         if order < Order::PAGEBLOCK && leaving.as_slice().len() * 4 > at * 3 {
             self.bypasses = BYPASSES;
         }
-    }
-
-    /// Frames in the store and in quarantine.
-    pub(super) fn stored(&self) -> u64 {
-        self.stored
     }
 
     pub(super) fn set_stored(&mut self, context: ListsContext<'_, 'm, impl Platform>, frames: u64) {

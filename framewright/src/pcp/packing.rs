@@ -1,6 +1,6 @@
 //! Packing the blocks of a ring into bundles, and unpacking them.
 
-use super::pages::RING;
+use super::index::RING;
 use crate::{buddy::Bundle, types::Order};
 
 /// Puts the blocks of a bundle on a ring of `len` blocks, so that the lowest is allocated first. Returns the new

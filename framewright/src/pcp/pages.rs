@@ -4,7 +4,9 @@
 
 use core::mem::MaybeUninit;
 
-use super::{ListIndex, Lists, Sizing, owner::Owner, store::BundleStore, traffic::Traffic};
+use super::{
+    ListIndex, Lists, Sizing, index::RING, owner::Owner, store::BundleStore, traffic::Traffic,
+};
 use crate::{
     hardening::Quarantine,
     observe::{CpuCounters, CpuStats},
@@ -12,9 +14,6 @@ use crate::{
     sync::{AtomicU8, AtomicU32, AtomicU64, ExclusiveCell, Ordering},
     types::{CpuId, Order, ZoneId, cold_path},
 };
-
-/// The size of a ring in blocks: two batches.
-pub(crate) const RING: usize = 128;
 
 /// The hot part of a CPU's lists, and the machine: the context for work on [`Lists`].
 pub(crate) struct ListsContext<'c, 'm, P: Platform> {

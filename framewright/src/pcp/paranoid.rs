@@ -249,7 +249,7 @@ impl<'m> Lists<'m> {
         }
         let admitted = self.quarantine.push(block);
         if admitted {
-            self.set_stored(context, self.stored() + block.order.frames());
+            self.set_stored(context, self.stored + block.order.frames());
         }
         admitted
     }
@@ -260,7 +260,7 @@ impl<'m> Lists<'m> {
         context: ListsContext<'_, 'm, impl Platform>,
     ) -> Option<Bundle> {
         let Waiting { frame, order } = self.quarantine.pop()?;
-        self.set_stored(context, self.stored() - order.frames());
+        self.set_stored(context, self.stored - order.frames());
         Some(Bundle::of(frame, order))
     }
 }

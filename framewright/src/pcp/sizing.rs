@@ -8,7 +8,7 @@
 
 mod high_order;
 
-use super::{ListIndex, pages::RING, traffic::Traffic};
+use super::{ListIndex, index::RING, traffic::Traffic};
 use crate::{
     tuning::{HighOrderDrain, PcpTuning},
     types::Order,

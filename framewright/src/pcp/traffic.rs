@@ -100,3 +100,38 @@ impl Traffic {
 fn add(counter: &AtomicU64, amount: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
 }
+
+/// A CPU that has freed this many frames in a row is in a burst of frees.
+const BURST: u64 = 256;
+
+/// The traffic of a CPU, for detecting bursts of frees.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Burst {
+    /// The counts of frames allocated and freed, at the last spill of a ring for emptying pageblocks.
+    seen: (u64, u64),
+    /// The count of frames freed at the start of the current run of frees.
+    start: u64,
+    lasts: bool,
+}
+
+impl Burst {
+    /// Whether the CPU is in a burst of frees, if it has allocated and freed `traffic` frames so
+    /// far. A run of frees ends when more than half as many frames are allocated as freed between
+    /// two spills.
+    pub(super) fn update(&mut self, traffic: (u64, u64)) -> bool {
+        let (allocated, freed) = (traffic.0 - self.seen.0, traffic.1 - self.seen.1);
+        if allocated > freed / 2 {
+            self.start = traffic.1;
+        }
+        self.seen = traffic;
+        self.lasts = traffic.1 - self.start >= BURST;
+        self.lasts
+    }
+
+    /// Whether the CPU was in a burst of frees at the last spill. Small bundles then go to the
+    /// depot, if the zone has one, like those of other pageblocks: frees to the buddy would hold
+    /// the lock for too long.
+    pub(super) fn lasts(self) -> bool {
+        self.lasts
+    }
+}
