@@ -1,6 +1,6 @@
 //! The claim of a CPU: the ownership of its lists, in every zone.
 //!
-//! There is at most one claim per CPU ([`CpuState`](super::cpus::CpuState)). Only a claim can
+//! There is at most one claim per CPU ([`CpuState`](super::CpuState)). Only a claim can
 //! create the values that enter lists as their owner: [`Owned`] on the hot path, [`OwnedZoneOnCpu`]
 //! elsewhere. Such a value borrows the claim exclusively. So safe code can neither enter the lists
 //! of a CPU that it has not claimed, nor enter lists twice. A remote drainer needs no claim: it

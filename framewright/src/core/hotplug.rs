@@ -17,34 +17,16 @@
 
 use core::ops::Range;
 
-use super::MemoryCore;
+use super::{MemoryCore, try_lock::TryGuard};
 use crate::{
     platform::{Platform, Wait},
-    sync::{AtomicBool, Ordering},
+    sync::Ordering,
     types::{FrameRange, HotplugError, Order, PAGEBLOCK_ORDER, Pfn, ZoneId},
     zone::{Zone, pageblocks},
 };
 
 /// Pageblocks that are added or removed under one hold of the zone lock.
 const BATCH: u32 = 64;
-
-/// The hotplug lock: held while memory or CPUs are added or removed.
-pub(super) struct HotplugLock(AtomicBool);
-
-impl HotplugLock {
-    pub(super) fn new() -> Self {
-        Self(AtomicBool::new(false))
-    }
-}
-
-/// The hotplug lock, held until this value is dropped.
-pub(super) struct HotplugGuard<'a>(&'a HotplugLock);
-
-impl Drop for HotplugGuard<'_> {
-    fn drop(&mut self) {
-        self.0.0.store(false, Ordering::Release);
-    }
-}
 
 impl<'m, P: Platform> MemoryCore<'m, P> {
     /// Adds absent memory that the memory map names, as free frames: whole pageblocks, or any frames of a zone whose
@@ -132,13 +114,15 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
 
     /// Waits for the hotplug lock. It protects all state that depends on the sizes of zones or the
     /// number of CPUs.
-    pub(super) fn lock_hotplug(&self) -> HotplugGuard<'_> {
+    pub(super) fn lock_hotplug(&self) -> TryGuard<'_> {
         let mut spins = 0;
-        while self.hotplug_lock.0.swap(true, Ordering::Acquire) {
+        loop {
+            if let Some(guard) = self.hotplug_lock.try_lock() {
+                return guard;
+            }
             self.platform.wait(Wait::Lock, spins);
             spins = spins.saturating_add(1);
         }
-        HotplugGuard(&self.hotplug_lock)
     }
 
     /// Updates the state that depends on the sizes of zones.

@@ -8,22 +8,23 @@
 //! | module | job |
 //! |---|---|
 //! | `claim` | the ownership of a CPU's lists |
-//! | `cpus` | claims, online and offline, the sizes of lists |
+//! | `cpu_state`, `cpus` | claims, online and offline, the sizes of lists |
 //! | `drain` | draining the lists of CPUs, from any CPU |
 //! | `zones` | finding zones by request, frame or node; watermarks |
 //! | `isolation` | isolating a range of pageblocks |
 //! | `hotplug` | adding and removing memory |
-//! | `oom_lock` | one request at a time asks the embedder for a verdict |
+//! | `try_lock` | the lock of hotplug, and that of requests that ask the embedder for a verdict |
 //! | `slow_path`, `kept` | the slow path's interface to reclaim and compaction |
 
 mod claim;
+mod cpu_state;
 mod cpus;
 mod drain;
 mod hotplug;
 mod isolation;
 mod kept;
-mod oom_lock;
 mod slow_path;
+mod try_lock;
 mod zones;
 
 use crate::{
@@ -36,12 +37,11 @@ use crate::{
 };
 
 pub(crate) use claim::Claim;
-pub use cpus::CpuError;
-pub(crate) use cpus::CpuState;
-use hotplug::HotplugLock;
+pub use cpu_state::CpuError;
+pub(crate) use cpu_state::CpuState;
 pub(crate) use kept::KeptFrames;
-pub(crate) use oom_lock::OomLock;
 pub(crate) use slow_path::SlowPathState;
+pub(crate) use try_lock::TryLock;
 pub(crate) use zones::{Candidates, LocalZone};
 
 /// The part of a memory that does not depend on reclaim, compaction or TLB flushes.
@@ -62,8 +62,11 @@ pub(crate) struct MemoryCore<'m, P: Platform> {
     tag: MemoryTag<'m>,
     /// The number of times that memory was added or removed.
     generation: AtomicU32,
-    oom_lock: OomLock,
-    hotplug_lock: HotplugLock,
+    /// The holder may ask the embedder for a verdict. Other requests assume that the verdict frees
+    /// memory, and wait.
+    oom_lock: TryLock,
+    /// Held while memory or CPUs are added or removed.
+    hotplug_lock: TryLock,
 }
 
 /// The arrays of a memory's core, in the metadata buffer.
@@ -100,8 +103,8 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
             owner_lock,
             tag,
             generation: AtomicU32::new(0),
-            oom_lock: OomLock::new(),
-            hotplug_lock: HotplugLock::new(),
+            oom_lock: TryLock::new(),
+            hotplug_lock: TryLock::new(),
         }
     }
 
@@ -135,7 +138,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         self.tag
     }
 
-    pub(crate) fn oom_lock(&self) -> &OomLock {
+    pub(crate) fn oom_lock(&self) -> &TryLock {
         &self.oom_lock
     }
 }

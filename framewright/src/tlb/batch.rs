@@ -1,8 +1,6 @@
 //! The flush batch: unmapped frames, and the flush that is due before they get another owner.
 
-use super::{
-    Blocks, CpuMask, DeferredFlush, Flusher, Scope, Unmapping, blocks::receiver, deferred::CHUNK,
-};
+use super::{Blocks, CpuMask, DeferredFlush, Flusher, Scope, blocks::receiver, deferred::CHUNK};
 use crate::{
     platform::Platform,
     tuning::FlushBatching,
@@ -78,16 +76,19 @@ pub struct FlushBatch<'f, 'm, P: Platform> {
     dirty: bool,
 }
 
-impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
-    pub(super) fn new(flusher: Flusher<'f, 'm, P>, slots: &'f mut [BatchSlot]) -> Self {
-        let most = flusher.batch_capacity(slots.len());
-        Self::with_all_slots(flusher, &mut slots[..most])
+impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
+    /// Returns an empty batch with its state in `slots`. Its capacity is the number of slots or
+    /// [`TlbTuning::batch`](crate::tuning::TlbTuning), whichever is less.
+    pub fn batch(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
+        let most = self.batch_capacity(slots.len());
+        self.batch_with_all_slots(&mut slots[..most])
     }
 
-    /// A batch with one frame per slot of `slots`.
-    pub(super) fn with_all_slots(flusher: Flusher<'f, 'm, P>, slots: &'f mut [BatchSlot]) -> Self {
-        Self {
-            flusher,
+    /// Returns an empty batch with the capacity of `slots`. For migration, which holds the locks of
+    /// unmapped pages until the flush.
+    pub(crate) fn batch_with_all_slots(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
+        FlushBatch {
+            flusher: *self,
             slots,
             used: 0,
             pending: 0,
@@ -98,16 +99,13 @@ impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
             dirty: false,
         }
     }
+}
 
+impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
     /// The flusher that made this batch.
     #[must_use]
     pub fn flusher(&self) -> Flusher<'f, 'm, P> {
         self.flusher
-    }
-
-    /// The view of the batch for the owner of pages, which can only add translations.
-    pub fn unmapping(&mut self) -> Unmapping<'_, 'f, 'm, P> {
-        Unmapping::new(self)
     }
 
     /// Whether the batch has no free slot.

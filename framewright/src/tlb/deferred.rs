@@ -13,19 +13,17 @@
 //! deferred: the others have flushed for other reasons meanwhile. During the flush, other CPUs can
 //! defer more frames, so CPUs do not queue to flush for the same frames.
 
-use super::{CpuMask, Flusher};
+use super::CpuMask;
 use crate::{
-    platform::Platform,
-    sync::{AtomicBool, AtomicU64, Ordering},
-    tuning::FlushBatching,
+    sync::{AtomicU64, Ordering},
     types::Pfn,
 };
 
 /// Frames that were deferred together.
 #[derive(Clone, Copy)]
 pub(crate) struct DeferredGroup {
-    cpus: CpuMask,
-    epoch: u64,
+    pub(super) cpus: CpuMask,
+    pub(super) epoch: u64,
     frames: u32,
 }
 
@@ -55,7 +53,7 @@ pub(super) const CHUNK: usize = 64;
 /// Two consecutive groups for the same CPUs have more than that together, because otherwise they
 /// would have been joined. So 16 groups for the same CPUs, which are 8 pairs, have half of the
 /// frames.
-const GROUPS_PER_FLUSH: usize = 16;
+pub(super) const GROUPS_PER_FLUSH: usize = 16;
 
 /// Deferred frames and their groups: two ring buffers in metadata.
 pub(crate) struct DeferredFrees<'m> {
@@ -68,7 +66,7 @@ pub(crate) struct DeferredFrees<'m> {
     first_frame: usize,
     frame_count: usize,
     /// Everything up to this epoch is flushed.
-    flushed_epoch: u64,
+    pub(super) flushed_epoch: u64,
 }
 
 impl<'m> DeferredFrees<'m> {
@@ -137,13 +135,13 @@ impl<'m> DeferredFrees<'m> {
     }
 
     /// The oldest group, and whether it is flushed.
-    fn oldest(&self) -> Option<(DeferredGroup, bool)> {
+    pub(super) fn oldest(&self) -> Option<(DeferredGroup, bool)> {
         let oldest = (self.group_count > 0).then(|| self.groups[self.first_group])?;
         Some((oldest, oldest.epoch <= self.flushed_epoch))
     }
 
     /// Takes frames of the oldest groups that are flushed. Returns their number.
-    fn take(&mut self, out: &mut [Pfn; CHUNK]) -> usize {
+    pub(super) fn take(&mut self, out: &mut [Pfn; CHUNK]) -> usize {
         let mut taken = 0;
         while taken < CHUNK
             && let Some((group, true)) = self.oldest()
@@ -167,7 +165,7 @@ impl<'m> DeferredFrees<'m> {
 
     /// Copies the oldest groups, until they have half of the frames or `out` is full. Returns their
     /// number.
-    fn oldest_half(&self, out: &mut [DeferredGroup; GROUPS_PER_FLUSH]) -> usize {
+    pub(super) fn oldest_half(&self, out: &mut [DeferredGroup; GROUPS_PER_FLUSH]) -> usize {
         let (mut count, mut frames) = (0, 0);
         while count < self.group_count.min(GROUPS_PER_FLUSH)
             && frames < self.frame_count.div_ceil(2)
@@ -180,7 +178,7 @@ impl<'m> DeferredFrees<'m> {
     }
 
     /// Publishes the number of frames and the epoch in the middle, which are read without the lock.
-    fn publish(&self, published: &Published) -> u64 {
+    pub(super) fn publish(&self, published: &Published) -> u64 {
         let frames = self.frame_count as u64;
         let middle = (self.first_group + self.group_count / 2) % self.groups.len();
         let middle = if frames > 0 { self.groups[middle].epoch } else { 0 };
@@ -190,7 +188,7 @@ impl<'m> DeferredFrees<'m> {
     }
 
     /// The CPUs of all groups that are not flushed, and the latest epoch of these groups.
-    fn pending(&self) -> (CpuMask, u64) {
+    pub(super) fn pending(&self) -> (CpuMask, u64) {
         let mut all = (CpuMask::EMPTY, self.flushed_epoch);
         for at in 0..self.group_count {
             let group = &self.groups[(self.first_group + at) % self.groups.len()];
@@ -200,155 +198,5 @@ impl<'m> DeferredFrees<'m> {
             }
         }
         all
-    }
-}
-
-impl<P: Platform> Flusher<'_, '_, P> {
-    /// Defers the free of frames that `cpus` may have cached. Returns `false` if more than `most`
-    /// frames would be deferred.
-    pub(super) fn defer(
-        &self,
-        cpus: &CpuMask,
-        most: u64,
-        frames: impl Iterator<Item = Pfn> + Clone,
-    ) -> bool {
-        let tlb = self.tlb;
-        let count = frames.clone().count() as u64;
-        let deferred = tlb.deferred.with(self.platform, |deferred| {
-            let fits = deferred.push(*cpus, tlb.epoch.advance(), most, frames);
-            fits.then(|| deferred.publish(&tlb.published))
-        });
-        if deferred.is_none() {
-            return false;
-        }
-        self.count(|counters| counters.deferred.add(count));
-        true
-    }
-
-    /// Passes to `free` those deferred frames that no TLB translates any more. Returns their
-    /// number.
-    pub(crate) fn drain_flushed_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
-        let (mut released, mut flushed_epoch) = (0, 0);
-        while self.tlb.deferred() > 0 {
-            let mut chunk = [Pfn::default(); CHUNK];
-            let (count, next) = self.tlb.deferred.with(self.platform, |deferred| {
-                deferred.flushed_epoch = deferred.flushed_epoch.max(flushed_epoch);
-                let count = deferred.take(&mut chunk);
-                deferred.publish(&self.tlb.published);
-                (count, deferred.oldest())
-            });
-            if count > 0 {
-                free(&chunk[..count]);
-                released += count as u64;
-            }
-            match next {
-                Some((_, true)) => {}
-                Some((group, false)) if self.is_flushed(&group) => flushed_epoch = group.epoch,
-                _ => break,
-            }
-        }
-        self.count(|counters| counters.deferred_freed.add(released));
-        released
-    }
-
-    /// Flushes for the older half of the deferred frames, then calls
-    /// [`Flusher::drain_flushed_frames`]. Only CPUs that have not flushed since these frames were
-    /// deferred are flushed. The younger half waits longer, so that CPUs can flush for other
-    /// reasons.
-    pub(super) fn flush_oldest_half(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
-        let mut groups = [DeferredGroup::EMPTY; GROUPS_PER_FLUSH];
-        let count =
-            self.tlb.deferred.with(self.platform, |deferred| deferred.oldest_half(&mut groups));
-        let mut not_flushed = CpuMask::EMPTY;
-        for group in &groups[..count] {
-            not_flushed.extend(&self.not_flushed(group));
-        }
-        if let Some(last) = groups[..count].last() {
-            self.shoot_down(&not_flushed, super::Scope::Everything);
-            self.set_flushed(last.epoch);
-            self.count(|counters| counters.deferred_flushes.add(1));
-        }
-        self.drain_flushed_frames(free)
-    }
-
-    /// If more than `most` frames are deferred, passes the frames that need no flush to `free`. If
-    /// more than `most` are left, flushes for some. Only one CPU does this at a time; meanwhile
-    /// other CPUs can defer more frames, up to the maximum.
-    pub(crate) fn limit_deferred(&self, most: u64, free: &mut dyn FnMut(&[Pfn])) {
-        let tlb = self.tlb;
-        if tlb.deferred() <= most {
-            return;
-        }
-        let Some(_turn) = TryGuard::take(&tlb.limiting) else { return };
-        self.drain_flushed_frames(free);
-        if tlb.deferred() > most {
-            self.drain_oldest_half_frames(free);
-        }
-    }
-
-    /// Whether every CPU of a group has flushed since the group's epoch, or will flush before it
-    /// uses old entries.
-    fn is_flushed(&self, group: &DeferredGroup) -> bool {
-        let not_flushed = self.not_flushed(group);
-        not_flushed.is_empty() || self.tlb.not_lazy(self.shootdown, &not_flushed).is_empty()
-    }
-
-    /// The CPUs of a group that have not flushed since its epoch.
-    fn not_flushed(&self, group: &DeferredGroup) -> CpuMask {
-        match self.tlb.tuning.batching {
-            FlushBatching::Lazy => self.tlb.not_flushed(&group.cpus, group.epoch),
-            _ => group.cpus,
-        }
-    }
-
-    /// Records that frames deferred up to `epoch` need no flush any more.
-    fn set_flushed(&self, epoch: u64) {
-        self.tlb.deferred.with(self.platform, |deferred| {
-            deferred.flushed_epoch = deferred.flushed_epoch.max(epoch);
-        });
-    }
-
-    /// Flushes once for all deferred frames, and on `cpus` as well.
-    pub(super) fn flush_all_deferred(&self, cpus: &CpuMask) {
-        let (mut all, epoch) = self.tlb.deferred.with(self.platform, |deferred| deferred.pending());
-        if self.tlb.tuning.batching == FlushBatching::Lazy {
-            all = self.tlb.not_flushed(&all, epoch);
-        }
-        all.extend(cpus);
-        self.shoot_down(&all, super::Scope::Everything);
-        self.set_flushed(epoch);
-        self.count(|counters| counters.deferred_flushes.add(1));
-    }
-}
-
-/// Exclusive ownership of a flag. Dropping the guard clears the flag, also after a panic.
-struct TryGuard<'a>(&'a AtomicBool);
-
-impl<'a> TryGuard<'a> {
-    /// Sets the flag; `None` if it is set already. The guard is constructed only on success,
-    /// because dropping it clears the flag.
-    fn take(flag: &'a AtomicBool) -> Option<Self> {
-        (!flag.swap(true, Ordering::Acquire)).then(|| Self(flag))
-    }
-}
-
-impl Drop for TryGuard<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refused_guard_leaves_the_flag_set() {
-        let flag = AtomicBool::new(false);
-        let turn = TryGuard::take(&flag);
-        assert!(turn.is_some());
-        assert!((0..3).all(|_| TryGuard::take(&flag).is_none()));
-        drop(turn);
-        assert!(TryGuard::take(&flag).is_some());
     }
 }

@@ -1,15 +1,13 @@
 //! The TLB flushes of one CPU: its own, pending ones, and requests of other CPUs.
 
-use super::{
-    BatchSlot, Blocks, CpuMask, DeferredFlush, FlushBatch, Scope, Shootdown, Tlb, blocks::receiver,
-};
+use super::{CpuMask, DeferredFlush, Scope, Shootdown, Tlb};
 use crate::{
     core::MemoryCore,
     observe::TlbCounters,
     platform::{Platform, Wait},
     sync::Ordering,
     tuning::FlushBatching,
-    types::{CpuId, Event, FlushReason, Pfn},
+    types::{CpuId, Event, FlushReason},
 };
 
 /// The TLB flushes of one CPU, made by [`Memory::flusher`](crate::Memory::flusher). A copy costs no
@@ -73,18 +71,6 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
     #[must_use]
     pub fn tlb(&self) -> &'f Tlb<'m, P> {
         self.tlb
-    }
-
-    /// Returns an empty batch with its state in `slots`. Its capacity is the number of slots or
-    /// [`TlbTuning::batch`](crate::tuning::TlbTuning), whichever is less.
-    pub fn batch(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
-        FlushBatch::new(*self, slots)
-    }
-
-    /// Returns an empty batch with the capacity of `slots`. For migration, which holds the locks of
-    /// unmapped pages until the flush.
-    pub(crate) fn batch_with_all_slots(&self, slots: &'f mut [BatchSlot]) -> FlushBatch<'f, 'm, P> {
-        FlushBatch::with_all_slots(*self, slots)
     }
 
     /// The capacity of a batch with `slots` slots, in frames.
@@ -182,39 +168,6 @@ impl<'f, 'm, P: Platform> Flusher<'f, 'm, P> {
         // thread.
         let _masked = Masked::new(self.platform);
         cpu.serve(self.platform, |scope| self.flush_here(scope, FlushReason::RemoteShootdown));
-    }
-
-    /// Passes to `free` those deferred frames that no TLB translates any more. Does not flush.
-    /// Returns their number. The frames were [retired](FlushBatch::retire) or reclaimed.
-    pub fn drain_flushed(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
-        self.drain_flushed_frames(&mut receiver(self.memory, free))
-    }
-
-    /// Passes all deferred frames to `free`, after one flush for those that need it. Returns their
-    /// number. For use when memory runs out.
-    pub fn drain_deferred(&self, free: &mut dyn FnMut(Blocks<'_, 'm, P>)) -> u64 {
-        self.drain_deferred_frames(&mut receiver(self.memory, free))
-    }
-
-    /// Flushes once for the older half of the deferred frames, then drains as
-    /// [`Flusher::drain_flushed`] does, but passes slices of frame numbers instead of [`Blocks`].
-    /// `free` owns these frames as blocks of order 0. For use when memory is short. With
-    /// [`FlushBatching::All`] the flush is for all deferred frames.
-    pub(crate) fn drain_oldest_half_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
-        match self.tlb.tuning.batching {
-            FlushBatching::Lazy => self.flush_oldest_half(free),
-            _ => self.drain_deferred_frames(free),
-        }
-    }
-
-    /// As [`Flusher::drain_deferred`], but passes slices of frame numbers.
-    pub(crate) fn drain_deferred_frames(&self, free: &mut dyn FnMut(&[Pfn])) -> u64 {
-        let mut released = self.drain_flushed_frames(free);
-        if self.tlb.deferred() > 0 {
-            self.flush_all_deferred(&CpuMask::EMPTY);
-            released += self.drain_flushed_frames(free);
-        }
-        released
     }
 
     /// Flushes everything on those of `cpus` that have not done so since `epoch`, except lazy ones.

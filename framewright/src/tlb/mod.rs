@@ -68,7 +68,7 @@
 //! | `blocks` | flushed frames as blocks |
 //! | `epoch` | the epoch, and the proof that a comparison of two numbers suffices |
 //! | `deferred_flush` | the pending flush of an address space or a file |
-//! | `deferred` | frames whose free is deferred until CPUs have flushed |
+//! | `deferred`, `drain` | frames whose free is deferred until CPUs have flushed |
 
 mod batch;
 mod blocks;
@@ -77,6 +77,7 @@ mod cpu;
 mod cpu_loom;
 mod deferred;
 mod deferred_flush;
+mod drain;
 mod epoch;
 mod flusher;
 mod mask;

@@ -6,9 +6,10 @@ use super::{
     epoch::Epoch,
 };
 use crate::{
+    core::TryLock,
     observe::TlbStats,
     platform::{Platform, Section, SpinLock},
-    sync::{AtomicBool, AtomicU64, Ordering, fence},
+    sync::{AtomicU64, Ordering, fence},
     tuning::{FlushBatching, TlbTuning},
     types::CpuId,
 };
@@ -22,8 +23,8 @@ pub struct Tlb<'m, P: Platform> {
     pub(super) cpus: &'m [CpuFlushes<P>],
     pub(super) deferred: SpinLock<P, DeferredFrees<'m>>,
     pub(super) published: Published,
-    /// Whether a CPU flushes because many frames are deferred.
-    pub(super) limiting: AtomicBool,
+    /// Held by a CPU that flushes because many frames are deferred.
+    pub(super) limiting: TryLock,
     reserved: Reserved,
     /// The maximum number of unflushed frames, deferred or in batches.
     unflushed_bound: u64,
@@ -57,7 +58,7 @@ impl<'m, P: Platform> Tlb<'m, P> {
             cpus,
             deferred: SpinLock::new(Section::DeferredFrees, deferred),
             published: Published::new(),
-            limiting: AtomicBool::new(false),
+            limiting: TryLock::new(),
             reserved: Reserved { frames: AtomicU64::new(0), unflushed_max: AtomicU64::new(0) },
             unflushed_bound: unflushed_bound(&tuning, managed, cpus.len()),
         }

@@ -14,11 +14,14 @@ use crate::{
 /// [`FlushBatch::unmapping`].
 pub struct Unmapping<'b, 'f, 'm, P: Platform>(&'b mut FlushBatch<'f, 'm, P>);
 
-impl<'b, 'f, 'm, P: Platform> Unmapping<'b, 'f, 'm, P> {
-    pub(super) fn new(batch: &'b mut FlushBatch<'f, 'm, P>) -> Self {
-        Self(batch)
+impl<'f, 'm, P: Platform> FlushBatch<'f, 'm, P> {
+    /// The view of the batch for the owner of pages, which can only add translations.
+    pub fn unmapping(&mut self) -> Unmapping<'_, 'f, 'm, P> {
+        Unmapping(self)
     }
+}
 
+impl<P: Platform> Unmapping<'_, '_, '_, P> {
     /// The CPU that unmaps.
     #[must_use]
     pub fn cpu(&self) -> CpuId {
