@@ -3,7 +3,7 @@
 //! A constant expression creates a [`Global`], and one call [initialises](Global::init) it. It
 //! contains the tokens of the CPUs: each is claimed when its CPU allocates or frees for the first
 //! time. So an embedder needs no statics of its own for tokens, and `unsafe` code only to implement
-//! the traits that describe its machine: [`Platform`], [`Pinning`] (the CPU of the caller) and
+//! the traits that describe its machine: [`Platform`](crate::Platform), [`Pinning`] (the CPU of the caller) and
 //! [`Mapped`] (the addresses of frames).
 //!
 //! Only one caller uses a token at a time. Pinning excludes other threads. The token may be in use
@@ -18,6 +18,7 @@
 
 mod cpu_slots;
 mod error;
+mod machine;
 mod one_cpu;
 mod slot;
 
@@ -25,53 +26,16 @@ use core::{cell::UnsafeCell, mem::MaybeUninit};
 
 pub use cpu_slots::CpuSlots;
 pub use error::{GlobalError, GlobalInitError};
+pub use machine::{Mapped, Pinning};
 pub use one_cpu::OneCpu;
 pub use slot::CpuSlot;
 
 use crate::{
     memory::{Config, Layout, Memory},
-    platform::{CpuId, Platform, or_on_panic},
+    platform::or_on_panic,
     sync::{Ordering, StaticU8},
     types::{Block, FRAME_SIZE, FrameRange, FreeError, Order, Pfn, Request},
 };
-
-/// A machine that can keep a caller on its CPU.
-///
-/// # Safety
-///
-/// Between [`Pinning::pin`] and [`Pinning::unpin`]
-/// * the caller runs on the CPU that `pin` returned;
-/// * no other thread runs on that CPU, except while the caller waits in a hook of its own ([`Platform::wait`] and
-///   [`Relief`](crate::platform::Relief)). Interrupt handlers may run; each ends before the caller continues.
-///
-/// All accesses before `unpin` happen before a later `pin` that returns the same CPU.
-pub unsafe trait Pinning: Platform {
-    /// The state that `unpin` needs, for example whether preemption was disabled before.
-    type Pin;
-
-    /// Keeps the caller on its CPU, and returns that CPU. Calls nest. A kernel without preemption has nothing to do.
-    /// Others disable preemption. Interrupts should not be masked, because a request may wait between the two calls.
-    fn pin(&self) -> (CpuId, Self::Pin);
-
-    /// Undoes [`Pinning::pin`].
-    fn unpin(&self, pin: Self::Pin);
-}
-
-/// A machine whose memory is mapped.
-///
-/// # Safety
-///
-/// Every frame that is present and not in use in a memory map of this machine is mapped at the address that
-/// [`Mapped::address`] returns. While the program runs, this mapping is readable and writable, and no other code uses
-/// the frame. Neighbouring frames have neighbouring addresses.
-///
-/// No other memory has these frames. Safe code can create a memory from any value of the type, with
-/// any map. So either only unsafe code can create a value, and guarantees that each map used with
-/// it keeps these promises; or there is only one value, and it can only be used with one map.
-pub unsafe trait Mapped: Platform {
-    /// The address of a frame.
-    fn address(&self, pfn: Pfn) -> *mut u8;
-}
 
 /// Not initialised.
 const EMPTY: u8 = 0;

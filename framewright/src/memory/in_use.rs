@@ -4,29 +4,12 @@
 //! the memory is created, as extents are. Each range can be taken once, as an [`Extent`], which is freed like any
 //! other: as a whole or in parts.
 
-use super::Memory;
+use super::{Memory, layout::InUse};
 use crate::{
     platform::Platform,
-    sync::{AtomicBool, Ordering},
+    sync::Ordering,
     types::{Extent, FrameRange, RangeError, Violation},
 };
-
-/// A range of the memory map that is in use from the start.
-pub(super) struct InUse {
-    frames: FrameRange,
-    /// Whether the frames were taken as an extent, or some of them were freed by frame number.
-    handed_out: AtomicBool,
-}
-
-impl InUse {
-    pub(super) fn new(frames: FrameRange) -> Self {
-        Self { frames, handed_out: AtomicBool::new(false) }
-    }
-
-    fn overlaps(&self, range: FrameRange) -> bool {
-        self.frames.start() < range.end() && range.start() < self.frames.end()
-    }
-}
 
 impl<'m, P: Platform> Memory<'m, P> {
     /// Takes the frames that are in use from the start out of the zones. The memory is not shared yet.

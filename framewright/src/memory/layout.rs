@@ -7,7 +7,7 @@ use core::{
     mem::{MaybeUninit, align_of, size_of},
 };
 
-use super::{Config, InitError, SideTables, config::ZoneSpec, in_use::InUse};
+use super::{Config, InitError, SideTables, config::ZoneSpec};
 use crate::{
     buddy::{Buddy, Bundle, Gigablock, Heads, Pageblock, PresentMap},
     compact::{SkipHints, ZoneCompaction},
@@ -16,10 +16,10 @@ use crate::{
     pcp::{BundleStore, CpuPages, DrainLog, Slot, bundle_slots},
     platform::{Platform, SpinLock},
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruZone},
-    sync::{AtomicU8, AtomicU32, AtomicU64},
+    sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
     tlb::{CpuFlushes, DeferredFrees, DeferredGroup, deferred_capacity},
     tuning::Hardening,
-    types::{PAGEBLOCK_FRAMES, ZoneId},
+    types::{FrameRange, PAGEBLOCK_FRAMES, ZoneId},
     zone::{Chunk, Depot, Zone, Zonelists, depot_frames},
 };
 
@@ -362,5 +362,22 @@ impl fmt::Display for Layout {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} bytes", self.name, self.bytes)
+    }
+}
+
+/// A range of the memory map that is in use from the start.
+pub(super) struct InUse {
+    pub(super) frames: FrameRange,
+    /// Whether the frames were taken as an extent, or some of them were freed by frame number.
+    pub(super) handed_out: AtomicBool,
+}
+
+impl InUse {
+    fn new(frames: FrameRange) -> Self {
+        Self { frames, handed_out: AtomicBool::new(false) }
+    }
+
+    pub(super) fn overlaps(&self, range: FrameRange) -> bool {
+        self.frames.start() < range.end() && range.start() < self.frames.end()
     }
 }

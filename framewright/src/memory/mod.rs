@@ -27,7 +27,7 @@ mod translations;
 
 use core::{mem::MaybeUninit, num::NonZeroUsize};
 
-use in_use::InUse;
+use layout::InUse;
 use side_tables::SideTableArrays;
 
 use crate::{
@@ -35,9 +35,10 @@ use crate::{
     core::MemoryCore,
     platform::{OwnerLock, Platform},
     reclaim::LruState,
+    sync::{AtomicU8, AtomicU32},
     tlb::Tlb,
     tuning::{Hardening, OwnerChoice, Tuning},
-    types::{Block, MemoryTag},
+    types::{Block, MemoryTag, Pfn},
 };
 
 pub use balloon::OrderTooSmall;
@@ -161,5 +162,24 @@ impl<'m, P: Platform> Memory<'m, P> {
     #[must_use]
     pub fn owns(&self, block: &Block<'m>) -> bool {
         self.core.owns(block)
+    }
+
+    /// The flags of a frame, 0 at first; `None` if the memory has no such side table or no such
+    /// frame. Callers may use a bit as a lock: the caller that sets it atomically is the owner.
+    #[must_use]
+    pub fn frame_flags(&self, pfn: Pfn) -> Option<&AtomicU8> {
+        self.side_tables.flags.get(self.frame_index(pfn)?)
+    }
+
+    /// The owner word of a frame, 0 at first; `None` if the memory has no such side table or no such
+    /// frame.
+    #[must_use]
+    pub fn frame_owner(&self, pfn: Pfn) -> Option<&AtomicU32> {
+        self.side_tables.owners.get(self.frame_index(pfn)?)
+    }
+
+    #[inline(always)]
+    fn frame_index(&self, pfn: Pfn) -> Option<usize> {
+        self.core.find_slot(pfn).map(|(_, slot)| slot as usize)
     }
 }

@@ -7,12 +7,7 @@
 //! state per frame of [`Hardening::Tracked`](crate::tuning::Hardening::Tracked) is not one of these
 //! tables; it belongs to the zones.)
 
-use super::Memory;
-use crate::{
-    platform::Platform,
-    sync::{AtomicU8, AtomicU32},
-    types::Pfn,
-};
+use crate::sync::{AtomicU8, AtomicU32};
 
 /// The side tables of a memory.
 ///
@@ -33,12 +28,12 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct SideTables {
-    /// A byte of flags per frame: [`Memory::frame_flags`].
+    /// A byte of flags per frame: [`Memory::frame_flags`](super::Memory::frame_flags).
     pub flags: bool,
-    /// A word per frame that names its owner: [`Memory::frame_owner`].
+    /// A word per frame that names its owner: [`Memory::frame_owner`](super::Memory::frame_owner).
     pub owners: bool,
     /// The LRU lists of reclaim: a byte of flags and two links of four bytes per frame, and a batch
-    /// of about 2.5 KiB per CPU. See [`Memory::lru`].
+    /// of about 2.5 KiB per CPU. See [`Memory::lru`](super::Memory::lru).
     pub lru: bool,
 }
 
@@ -66,25 +61,4 @@ impl SideTables {
 pub(super) struct SideTableArrays<'m> {
     pub(super) flags: &'m [AtomicU8],
     pub(super) owners: &'m [AtomicU32],
-}
-
-impl<P: Platform> Memory<'_, P> {
-    /// The flags of a frame, 0 at first; `None` if the memory has no such side table or no such
-    /// frame. Callers may use a bit as a lock: the caller that sets it atomically is the owner.
-    #[must_use]
-    pub fn frame_flags(&self, pfn: Pfn) -> Option<&AtomicU8> {
-        self.side_tables.flags.get(self.frame_index(pfn)?)
-    }
-
-    /// The owner word of a frame, 0 at first; `None` if the memory has no such side table or no such
-    /// frame.
-    #[must_use]
-    pub fn frame_owner(&self, pfn: Pfn) -> Option<&AtomicU32> {
-        self.side_tables.owners.get(self.frame_index(pfn)?)
-    }
-
-    #[inline(always)]
-    fn frame_index(&self, pfn: Pfn) -> Option<usize> {
-        self.core.find_slot(pfn).map(|(_, slot)| slot as usize)
-    }
 }

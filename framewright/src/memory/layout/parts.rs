@@ -2,9 +2,9 @@
 
 use core::mem::MaybeUninit;
 
-use super::{Layout, depot_of, slots_of};
+use super::{InUse, Layout, depot_of, slots_of};
 use crate::memory::{
-    Config, InitError, carve::Carver, config::ZoneSpec, in_use::InUse, side_tables::SideTableArrays,
+    Config, InitError, carve::Carver, config::ZoneSpec, side_tables::SideTableArrays,
 };
 use crate::{
     buddy::{ABSENT, Buddy, Bundle, Gigablock, Heads, Pageblock, PresentFrames, PresentMap},
