@@ -36,10 +36,10 @@ use crate::{
 use super::{
     Reclaim,
     direct::BATCH_SLOTS,
+    kswapd_state::KswapdState,
     retire::{FreeTarget, Retire},
     scan::{Progress, Reclaimer, ScanControl},
     sweep::Sweep,
-    wakeup::KswapdState,
 };
 
 /// The lowest priority number of a round for boosted watermarks, unless the lists are so short that the round begins

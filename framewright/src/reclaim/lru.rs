@@ -7,12 +7,12 @@ use crate::{
 };
 
 use super::{
-    PageKind, Refault,
+    PageKind,
     batch::{Entry, Move},
     flags::{Flags, Place, Snapshot},
     lists::End,
     node::{LockedLists, LruZone},
-    page::Page,
+    page::{FreedBy, Page},
     state::LruState,
 };
 
@@ -26,14 +26,13 @@ pub struct Lru<'a, 'm, P: Platform> {
     pub(super) state: &'a LruState<'m, P>,
 }
 
-/// The code that must free the frame of an abandoned page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FreedBy {
-    /// The caller.
-    Caller,
-    /// The code that has isolated the page. If this is reclaim, reclaim frees the frame. For any
-    /// other code, [`Lru::put_back`] returns `false`, and that code must free the frame.
-    Isolator,
+/// The treatment of a page that is read again after its eviction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Refault {
+    /// The page becomes active at once, because it should have been kept.
+    pub activate: bool,
+    /// The page was active before its eviction.
+    pub restored: bool,
 }
 
 impl<P: Platform> Clone for Lru<'_, '_, P> {

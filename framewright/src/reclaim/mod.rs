@@ -39,7 +39,7 @@
 //! | `cluster`, `shrink`, `references`, `active` | the phases for pages | the pass itself |
 //! | `retire` | frames that go through the flush batch | the pass itself |
 //! | `workingset` | refaults of evicted pages | |
-//! | `direct`, `kswapd`, `wakeup`, `throttle` | reclaim for a request and in the background, wake-ups, pauses | |
+//! | `direct`, `kswapd`, `kswapd_state`, `wakeup`, `throttle` | reclaim for a request and in the background, wake-ups, pauses | |
 //!
 //! The LRU lock is taken with interrupts masked. The library takes no other lock under it.
 
@@ -51,6 +51,7 @@ mod direct;
 mod flags;
 mod info;
 mod kswapd;
+mod kswapd_state;
 mod lists;
 mod lru;
 mod moves;
@@ -82,11 +83,13 @@ pub(crate) use batch::CpuBatch as LruBatch;
 pub(crate) use flags::Flags as LruFlags;
 pub use kswapd::{Kswapd, NextStep};
 pub(crate) use lists::Link as LruLink;
-pub use lru::{FreedBy, Lru};
+pub use lru::{Lru, Refault};
 pub(crate) use node::{LruZone, Node as LruNode};
-pub use owner::{PageOwner, PageState, Reference, Released, Unmapped, WriteError, WriteOut};
+pub use owner::{
+    PageOwner, PageState, Reference, Released, Shadow, Unmapped, WriteError, WriteOut,
+};
+pub use page::FreedBy;
 pub(crate) use state::LruState;
-pub use workingset::{Refault, Shadow};
 
 use flags::Flags;
 

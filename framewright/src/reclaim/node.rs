@@ -4,15 +4,14 @@
 use crate::{
     observe::{NodeStat, NodeStats},
     platform::{Access, Cost, Line, Miss, Platform, Section, SpinLock, Throttle},
-    sync::{AtomicU32, AtomicU64, Ordering},
+    sync::{AtomicU32, AtomicU64, Ordering, fence},
     types::{LruList, NodeId, PageKind, Pfn, ZoneId, ZoneKind},
     zone::Zone,
 };
 
 use super::{
+    kswapd_state::KswapdState,
     lists::{End, Link, Lists, NONE},
-    throttle::Waiters,
-    wakeup::KswapdState,
 };
 
 /// The part of a zone in the LRU lists.
@@ -123,6 +122,40 @@ fn touch<P: Platform>(platform: &P, node: NodeId, slot: u32, access: Access, mis
 fn probe_move<P: Platform>(platform: &P, node: NodeId, slot: u32, miss: Miss) {
     platform.cost(Cost::LruMoves, 1);
     touch(platform, node, slot, Access::Write, miss);
+}
+
+/// The number of waiters on a node, by reason.
+pub(super) struct Waiters([AtomicU32; Throttle::COUNT]);
+
+impl Waiters {
+    pub(super) fn new() -> Self {
+        Self(core::array::from_fn(|_| AtomicU32::new(0)))
+    }
+
+    /// Counts a waiter. The waiter must check its condition after this, so that either the waiter
+    /// sees the change or the waker sees the waiter.
+    pub(super) fn enter(&self, why: Throttle) -> WaiterGuard<'_> {
+        let count = &self.0[why as usize];
+        count.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        WaiterGuard(count)
+    }
+
+    /// Whether there may be a waiter that has not seen the changes that the caller made before this
+    /// call.
+    pub(super) fn has(&self, why: Throttle) -> bool {
+        fence(Ordering::SeqCst);
+        self.0[why as usize].load(Ordering::Relaxed) > 0
+    }
+}
+
+/// A pause in progress. Dropping the guard ends it, also if the embedder panics.
+pub(super) struct WaiterGuard<'p>(&'p AtomicU32);
+
+impl Drop for WaiterGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The state of reclaim for one node.
@@ -248,6 +281,17 @@ impl<'m, P: Platform> Node<'m, P> {
     pub(super) fn sub_isolated(&self, platform: &P, kind: PageKind, pages: u32) {
         self.isolated[kind as usize].fetch_sub(pages, Ordering::Relaxed);
         self.resume(platform, &[Throttle::Isolated]);
+    }
+
+    /// Wakes the waiters for these reasons, if there are any. Called after a change that may meet their
+    /// condition, not under a lock of the library.
+    #[inline(never)]
+    pub(super) fn resume(&self, platform: &P, reasons: &[Throttle]) {
+        for &why in reasons {
+            if self.waiters.has(why) {
+                platform.relief().resume(self.id(), why);
+            }
+        }
     }
 
     pub(super) fn clock(&self) -> u64 {

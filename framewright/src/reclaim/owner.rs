@@ -22,9 +22,11 @@
 //! No method is called under a lock of the library. A method must not call
 //! [`Reclaim`](super::Reclaim), which is calling it. It may call [`Lru`](super::Lru).
 
-use crate::{platform::Platform, tlb::Unmapping, types::Pfn};
-
-use super::workingset::Shadow;
+use crate::{
+    platform::Platform,
+    tlb::Unmapping,
+    types::{NodeId, Pfn},
+};
 
 /// The state of a page that the embedder has locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -117,6 +119,47 @@ pub enum Released {
     Dirty,
     /// Nothing refers to the page any more, and reclaim owns its frame.
     Released,
+}
+
+/// The record of an evicted page. The embedder stores it in place of the page, and passes it back
+/// when the page is read again. Every value is valid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[repr(transparent)]
+pub struct Shadow(u64);
+
+/// Bits of a shadow below the clock: node and workingset.
+const TAG_BITS: u32 = 7;
+
+impl Shadow {
+    pub(super) fn new(node: NodeId, clock: u64, workingset: bool) -> Self {
+        Self(clock << TAG_BITS | u64::from(node.get()) << 1 | u64::from(workingset))
+    }
+
+    /// The value as a number, to be stored.
+    #[must_use]
+    pub const fn into_raw(self) -> u64 {
+        self.0
+    }
+
+    /// Makes a shadow from a number. With a number that is not from [`Shadow::into_raw`], the page may
+    /// be added to the wrong list, which is harmless.
+    #[must_use]
+    pub const fn from_raw(raw: u64) -> Self {
+        Self(raw)
+    }
+
+    pub(super) fn node(self) -> NodeId {
+        NodeId::new((self.0 >> 1) as u8 & 63).unwrap_or_default()
+    }
+
+    pub(super) fn was_workingset(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// The advance of the clock since the eviction, modulo the bits of the clock in a shadow.
+    pub(super) fn distance(self, now: u64) -> u64 {
+        (now << TAG_BITS).wrapping_sub(self.0 >> TAG_BITS << TAG_BITS) >> TAG_BITS
+    }
 }
 
 /// The owner of the pages on the LRU lists of a memory. The methods are called in the order above.

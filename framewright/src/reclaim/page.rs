@@ -5,9 +5,18 @@ use crate::{platform::Platform, types::Pfn};
 use super::{
     flags::{Flags, Place},
     lists::End,
-    lru::FreedBy,
     node::{LockedLists, LruZone, Node},
 };
+
+/// The code that must free the frame of an abandoned page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FreedBy {
+    /// The caller.
+    Caller,
+    /// The code that has isolated the page. If this is reclaim, reclaim frees the frame. For any
+    /// other code, [`Lru::put_back`](super::Lru::put_back) returns `false`, and that code must free the frame.
+    Isolator,
+}
 
 /// A page with its flags, zone and node.
 pub(super) struct Page<'s, 'm, P: Platform> {

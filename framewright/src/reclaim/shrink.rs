@@ -26,13 +26,12 @@ use crate::{
 };
 
 use super::{
-    PageState, Reclaim, Released, Unmapped, WriteOut,
+    PageState, Reclaim, Released, Shadow, Unmapped, WriteOut,
     cluster::{Cluster, Pages, count, part},
     flags::Flags,
     references::{ReferenceCheck, check_reference},
     retire::Retire,
     scan::{ReclaimStat, Reclaimer, ScanControl},
-    workingset::Shadow,
 };
 
 /// A cluster in the phases of reclaim. Each set contains the pages to which its name applies.

@@ -16,70 +16,21 @@
 //!
 //! (A cluster is the number of pages that reclaim isolates at once.)
 //!
-//! No wake-up is lost. The waiter increments the count in [`Waiters`], then checks its condition once more;
-//! the waker changes the condition, then reads the count. Each has a full fence between the two. So the waker
-//! sees the waiter, or the waiter sees the condition.
+//! No wake-up is lost. The waiter increments the count in [`Waiters`](super::node::Waiters), then
+//! checks its condition once more; the waker changes the condition, then reads the count. Each has a
+//! full fence between the two. So the waker sees the waiter, or the waiter sees the condition.
 
 use crate::{
     observe::NodeStat,
     platform::{Pause, Platform, Throttle},
-    sync::{AtomicU32, Ordering, fence},
     types::{CpuId, NodeId, PageKind, VmscanEvent, ZoneKind},
 };
 
 use super::{
     Reclaim,
     flags::Flags,
-    node::Node,
     scan::{ReclaimStat, Reclaimer, ScanControl},
 };
-
-/// The number of waiters on a node, by reason.
-pub(super) struct Waiters([AtomicU32; Throttle::COUNT]);
-
-impl Waiters {
-    pub(super) fn new() -> Self {
-        Self(core::array::from_fn(|_| AtomicU32::new(0)))
-    }
-
-    /// Counts a waiter. The waiter must check its condition after this, so that either the waiter
-    /// sees the change or the waker sees the waiter.
-    fn enter(&self, why: Throttle) -> WaiterGuard<'_> {
-        let count = &self.0[why as usize];
-        count.fetch_add(1, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        WaiterGuard(count)
-    }
-
-    /// Whether there may be a waiter that has not seen the changes that the caller made before this
-    /// call.
-    fn has(&self, why: Throttle) -> bool {
-        fence(Ordering::SeqCst);
-        self.0[why as usize].load(Ordering::Relaxed) > 0
-    }
-}
-
-/// A pause in progress. Dropping the guard ends it, also if the embedder panics.
-struct WaiterGuard<'p>(&'p AtomicU32);
-
-impl Drop for WaiterGuard<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl<P: Platform> Node<'_, P> {
-    /// Wakes the waiters for these reasons, if there are any. Called after a change that may meet their
-    /// condition, not under a lock of the library.
-    #[inline(never)]
-    pub(super) fn resume(&self, platform: &P, reasons: &[Throttle]) {
-        for &why in reasons {
-            if self.waiters.has(why) {
-                platform.relief().resume(self.id(), why);
-            }
-        }
-    }
-}
 
 impl<P: Platform> Reclaim<'_, '_, P> {
     /// Pauses until `is_over`, or until the time limit of its kind.

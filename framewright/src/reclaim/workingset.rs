@@ -6,63 +6,9 @@
 //! been evicted. If at least as many pages compete with it ([`workingset_size`], mostly the active
 //! pages), it would have been better to evict some of those. So the page is activated at once.
 
-use crate::{
-    observe::NodeStat,
-    platform::Platform,
-    types::{NodeId, Pfn},
-};
+use crate::{observe::NodeStat, platform::Platform, types::Pfn};
 
-use super::{Lru, PageKind, node::Node};
-
-/// The record of an evicted page. The embedder stores it in place of the page, and passes it back
-/// when the page is read again. Every value is valid.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
-#[repr(transparent)]
-pub struct Shadow(u64);
-
-/// Bits of a shadow below the clock: node and workingset.
-const TAG_BITS: u32 = 7;
-
-impl Shadow {
-    pub(super) fn new(node: NodeId, clock: u64, workingset: bool) -> Self {
-        Self(clock << TAG_BITS | u64::from(node.get()) << 1 | u64::from(workingset))
-    }
-
-    /// The value as a number, to be stored.
-    #[must_use]
-    pub const fn into_raw(self) -> u64 {
-        self.0
-    }
-
-    /// Makes a shadow from a number. With a number that is not from [`Shadow::into_raw`], the page may
-    /// be added to the wrong list, which is harmless.
-    #[must_use]
-    pub const fn from_raw(raw: u64) -> Self {
-        Self(raw)
-    }
-
-    fn node(self) -> NodeId {
-        NodeId::new((self.0 >> 1) as u8 & 63).unwrap_or_default()
-    }
-
-    fn was_workingset(self) -> bool {
-        self.0 & 1 != 0
-    }
-
-    /// The advance of the clock since the eviction, modulo the bits of the clock in a shadow.
-    fn distance(self, now: u64) -> u64 {
-        (now << TAG_BITS).wrapping_sub(self.0 >> TAG_BITS << TAG_BITS) >> TAG_BITS
-    }
-}
-
-/// The treatment of a page that is read again after its eviction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Refault {
-    /// The page becomes active at once, because it should have been kept.
-    pub activate: bool,
-    /// The page was active before its eviction.
-    pub restored: bool,
-}
+use super::{Lru, PageKind, Refault, Shadow, node::Node};
 
 impl<P: Platform> Lru<'_, '_, P> {
     /// Adds a formerly evicted page on CPU `cpu`. Its `shadow` decides the list. Otherwise as

@@ -14,7 +14,7 @@
 //!    reserve is released. Then the lists of all CPUs are drained; without progress, they are
 //!    drained only once. Then compaction. The zones are walked after each.
 //! 6. [`retry`] decides whether another round from step 2 on can help. If not, and the
-//!    [high-atomic reserve](highatomic) has a pageblock left to release, there is another round.
+//!    high-atomic reserve has a pageblock left to release, there is another round.
 //!    Else the huge-page reserve is released and the embedder is [asked for a verdict](verdict).
 //!    Requests that fail without a verdict try the huge-page reserve before they fail, unless they
 //!    try only once.
@@ -38,7 +38,6 @@
 //! A node mask and [`Request::this_node`] are never ignored: for their caller, memory on other
 //! nodes is of no use.
 
-mod highatomic;
 mod retry;
 mod verdict;
 mod walk;
@@ -52,9 +51,8 @@ use crate::{
     zone::{AllocFlags, LastReserved, ZoneAccess},
 };
 
-pub(super) use highatomic::reserve;
 use walk::walk;
-pub(super) use walk::{count_miss, take, wake};
+pub(super) use walk::{count_miss, reserve, take, wake};
 
 /// The minimum number of frames that one round of reclaim is asked for.
 const RECLAIM_FRAMES: u64 = 32;

@@ -31,6 +31,14 @@ impl<P: Platform> Slow<'_, '_, '_, P> {
         self.ask_verdict()
     }
 
+    /// Changes one pageblock of the reserve to the type of the request. Returns whether there was
+    /// one. It comes from the first zone that can release one.
+    pub(super) fn unreserve(&self, last: LastReserved) -> bool {
+        let request = self.need.request;
+        let mut zones = self.candidates();
+        zones.any(|(_, at)| at.zone.unreserve_highatomic(at.platform, request.migratetype(), last))
+    }
+
     /// Whether compaction was tried for this request, and is available.
     pub(super) fn has_compaction(&self) -> bool {
         matches!(self.compacted, Some((_, result)) if result != Compacted::Unavailable)

@@ -1,6 +1,5 @@
 //! Walking the zones that a request can use.
 
-use super::highatomic::reserve;
 use crate::{
     buddy::Reserve,
     core::{Candidates, Claim, MemoryCore},
@@ -66,6 +65,18 @@ pub(in crate::alloc) fn take<P: Platform>(
     };
     reserve(cpu, request, frame);
     Ok(frame)
+}
+
+/// Reserves the pageblock of the block at `frame`, which served `request`, for similar requests.
+#[inline]
+pub(in crate::alloc) fn reserve<P: Platform>(
+    at: &ZoneOnCpu<'_, '_, P>,
+    request: Request,
+    frame: u32,
+) {
+    if request.is_high_atomic() {
+        at.zone.reserve_highatomic(at.platform, frame, request.order());
+    }
 }
 
 /// Wakes background reclaim once on every node of `zones`, which the request may use. In defragmenting mode, it

@@ -40,15 +40,14 @@ use crate::{
     migrate::MigrateMode,
     platform::{Captured, Cost, Platform},
     tuning::{CompactRepairs, CompactTuning},
-    types::{Block, Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
+    types::{Block, Order, PAGEBLOCK_ORDER},
 };
 use contention::ContentionProbe;
 use free::FreeScanner;
+use state::FRAMES;
 
 /// Pages that are claimed before they are moved.
 const CLUSTER: usize = 32;
-
-const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 
 impl<'c, 'm, P: Platform> Compactor<'c, 'm, P> {
     /// Compacts a zone by two scanners.

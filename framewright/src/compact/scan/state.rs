@@ -1,6 +1,12 @@
 //! State of the scanners per zone: hints only, read and written without a lock.
 
-use crate::sync::{AtomicBool, AtomicU32, Ordering};
+use crate::{
+    sync::{AtomicBool, AtomicU32, Ordering},
+    types::PAGEBLOCK_FRAMES,
+};
+
+/// Frames in a pageblock, in the type of the positions.
+pub(super) const FRAMES: u32 = PAGEBLOCK_FRAMES as u32;
 
 /// State of the scanners of a zone between runs.
 pub(in crate::compact) struct ScanState {
