@@ -1,6 +1,6 @@
 //! The registry of settings: path, default, range, meaning, source, and the field behind each.
 
-use super::{Tuning, TuningError, field::Field, spelling::near};
+use super::{Tuning, field::Field};
 use crate::types::ZoneKind;
 
 /// One setting.
@@ -492,13 +492,3 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::OwnerChoice(&mut t.owner_lock),
     },
 ];
-
-/// The setting at `path`.
-pub(super) fn find(path: &str) -> Result<&'static Key, TuningError<'_>> {
-    if let Some(key) = KEYS.iter().find(|key| key.path == path) {
-        return Ok(key);
-    }
-    let best = near(path, KEYS.iter().map(|key| key.path));
-    let nearest = KEYS.iter().find(|key| Some(key.path) == best);
-    Err(TuningError::UnknownKey { path, nearest })
-}

@@ -12,6 +12,7 @@ mod field;
 mod keys;
 #[cfg(feature = "compare")]
 mod scan;
+mod set;
 mod spelling;
 
 use crate::{platform::OwnerLock, types::ZoneKind};
@@ -390,42 +391,6 @@ pub struct Tuning {
     pub paranoid: ParanoidTuning,
     /// Owner protocol of the per-CPU lists.
     pub owner_lock: OwnerChoice,
-}
-
-impl Tuning {
-    /// Sets the field at `path` from text.
-    ///
-    /// # Errors
-    ///
-    /// [`TuningError::UnknownKey`] names the key that was probably meant; [`TuningError::BadValue`]
-    /// has the values that the key takes, and the nearest of them; [`TuningError::NotCompiledIn`]
-    /// names the feature that the setting needs. The tuning is unchanged.
-    pub fn set<'t>(&mut self, path: &'t str, value: &'t str) -> Result<(), TuningError<'t>> {
-        if !cfg!(feature = "compare") && needs_compare(path, value) {
-            return Err(TuningError::NotCompiledIn { path, value, feature: "compare" });
-        }
-        let key = keys::find(path)?;
-        key.field(self).set(value).map_err(|nearest| TuningError::BadValue { key, value, nearest })
-    }
-
-    /// The first key with a value that [`Tuning::set`] would refuse.
-    pub(crate) fn first_invalid(&self) -> Option<&'static Key> {
-        let mut copy = *self;
-        KEYS.iter().find(|key| !key.field(&mut copy).is_valid())
-    }
-
-    /// The value of the field at `path`, as text.
-    ///
-    /// # Errors
-    ///
-    /// [`TuningError::UnknownKey`] names the key that was probably meant.
-    pub fn get<'t>(
-        &self,
-        path: &'t str,
-    ) -> Result<impl core::fmt::Display + use<>, TuningError<'t>> {
-        let mut copy = *self;
-        Ok(keys::find(path)?.field(&mut copy).show())
-    }
 }
 
 #[cfg(test)]
