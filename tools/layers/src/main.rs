@@ -7,12 +7,18 @@
 //! counts for the module that defines the item, and a call of a method counts for the module with
 //! the `impl`. Test code may name any module.
 //!
+//! The files of one module may name one another, but not in a cycle. Between files, a path counts
+//! for the file that defines the item, and a file that only declares and re-exports its nested
+//! modules does not name them. Calls of methods and uses of fields are not seen, because tokens do
+//! not tell the type of a receiver.
+//!
 //! A page of documentation contains a picture of the modules between two marks. The command fails
 //! if that picture differs from the sources. With `--update`, it writes the picture into the page.
 //!
 //! Usage: `layers [--update] SOURCES PAGE`. Exit codes: 0 all dependencies and the page are
 //! correct, 1 something is wrong, 2 bad arguments.
 
+mod cycles;
 mod overview;
 mod paths;
 mod sources;
@@ -74,7 +80,8 @@ fn main() -> ExitCode {
 
 /// Returns the graph of the modules as text, or a description of the problems.
 fn check(sources: &Path, page: &Path, update: bool) -> Result<String, String> {
-    let arrows = sources::arrows(sources)?;
+    let files = sources::read(sources)?;
+    let arrows = sources::arrows(&files)?;
     let graph = graph(&arrows)?;
     let problems = upward(&arrows);
     if !problems.is_empty() {
@@ -82,8 +89,13 @@ fn check(sources: &Path, page: &Path, update: bool) -> Result<String, String> {
                       module and implement it in the upper one.\n";
         return Err(list(&graph) + &problems + advice);
     }
+    let inner = cycles::check(&files).map_err(|problems| {
+        problems
+            + "Move an item, so that no path leads back: a function to the file of its caller, a constant to the file \
+               of its type, or a type that both files name into a file below both.\n"
+    })?;
     overview::check_or_write(&overview::draw(&graph, sources)?, page, update)?;
-    Ok(list(&graph))
+    Ok(list(&graph) + &format!("arrows between files of one module: {inner}, in cycles: 0\n"))
 }
 
 /// The index of a module in [`LAYERS`].

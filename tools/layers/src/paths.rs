@@ -1,13 +1,19 @@
 //! Paths and method calls in the tokens of a file, and the modules, types and methods that the file
 //! defines.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
-/// The names in a file.
+/// The names in a file. Absolute paths start at the root of the crate, without `crate`.
 #[derive(Default, Debug, PartialEq)]
 pub(crate) struct Found {
-    /// Paths from the root of the crate, without `crate`.
+    /// The absolute paths of code that begin with `crate` or `super`.
     pub(crate) paths: Vec<Vec<String>>,
+    /// The other paths of code, as written. Most of them are single names.
+    pub(crate) locals: BTreeSet<Vec<String>>,
+    /// The names that `use` declares.
+    pub(crate) imports: Vec<Import>,
     /// The declared modules that have their own files.
     pub(crate) children: Vec<String>,
     /// The defined types and traits.
@@ -16,6 +22,15 @@ pub(crate) struct Found {
     pub(crate) methods: Vec<Method>,
     /// The names of called methods.
     pub(crate) calls: Vec<String>,
+}
+
+/// A name that `use` declares.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Import {
+    /// `*` for all names of a module.
+    pub(crate) name: String,
+    /// The absolute path. One that leads out of the crate continues the path of the module of the file.
+    pub(crate) path: Vec<String>,
 }
 
 /// A method of a type.
@@ -55,8 +70,16 @@ fn walk(tokens: &[TokenTree], module: &[String], found: &mut Found) {
                 walk(&content(body), &inner, found);
                 at += 3;
             }
-            rest if starts_path(tokens, at) => at += path(rest, module, &mut found.paths),
-            [TokenTree::Group(group), ..] => {
+            // `impl Iterator + use<'a>` declares no name.
+            [TokenTree::Ident(word), rest @ ..]
+                if word == "use" && rest.first().is_some_and(|next| !is_punct(next, '<')) =>
+            {
+                let end = rest.iter().position(|token| is_punct(token, ';')).unwrap_or(rest.len());
+                imports(&rest[..end], &[], module, found);
+                at += 1 + end;
+            }
+            rest if starts_path(tokens, at) => at += path(rest, module, found),
+            [TokenTree::Group(group), ..] if !is_visibility(group) => {
                 walk(&content(group), module, found);
                 at += 1;
             }
@@ -135,67 +158,76 @@ fn names_of_methods(body: &[TokenTree]) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether a path from the root or from a parent starts at token `at`.
-fn starts_path(tokens: &[TokenTree], at: usize) -> bool {
-    let TokenTree::Ident(word) = &tokens[at] else { return false };
-    let continues = at > 0 && is_punct(&tokens[at - 1], ':');
-    (word == "crate" || word == "super") && !continues && is_separator(&tokens[at + 1..])
+/// Whether the group is that of a visibility such as `pub(in crate::zone)`.
+fn is_visibility(group: &Group) -> bool {
+    matches!(&content(group)[..], [TokenTree::Ident(word), ..] if word == "in")
 }
 
-/// Collects the path at the start of `tokens`, or the paths of a tree in braces. Returns its number
-/// of tokens.
-fn path(tokens: &[TokenTree], module: &[String], paths: &mut Vec<Vec<String>>) -> usize {
-    let mut prefix = Vec::new();
+/// Whether a path starts at token `at`: a name that is not part of a longer path, a field or a
+/// method.
+fn starts_path(tokens: &[TokenTree], at: usize) -> bool {
+    let is = |back, sign| at >= back && is_punct(&tokens[at - back], sign);
+    let continues = is(1, ':') && is(2, ':');
+    let is_member = is(1, '.') && !is(2, '.');
+    matches!(tokens[at], TokenTree::Ident(_)) && !continues && !is_member
+}
+
+/// Adds the path at the start of `tokens`. Returns its number of tokens.
+fn path(tokens: &[TokenTree], module: &[String], found: &mut Found) -> usize {
+    let mut words = Vec::new();
     let mut at = 0;
-    if matches!(&tokens[0], TokenTree::Ident(word) if word == "super") {
-        prefix = module.to_vec();
-    }
-    loop {
-        match tokens.get(at) {
-            Some(TokenTree::Ident(word)) if word == "super" => {
-                prefix.pop();
-            }
-            Some(TokenTree::Ident(word)) if word == "crate" => {}
-            Some(TokenTree::Ident(word)) => prefix.push(word.to_string()),
-            Some(TokenTree::Group(tree)) if tree.delimiter() == Delimiter::Brace => {
-                branches(tree, &prefix, paths);
-                return at + 1;
-            }
-            _ => break,
-        }
+    while let Some(TokenTree::Ident(word)) = tokens.get(at) {
+        words.push(word.to_string());
         at += 1;
         if !is_separator(&tokens[at..]) {
             break;
         }
         at += 2;
     }
-    if !prefix.is_empty() {
-        paths.push(prefix);
+    if words.len() > 1 && (words[0] == "crate" || words[0] == "super") {
+        found.paths.push(absolute(&words, module));
+    } else {
+        found.locals.insert(words);
     }
     at
 }
 
-/// The branches of a use tree.
-fn branches(tree: &Group, prefix: &[String], paths: &mut Vec<Vec<String>>) {
-    let tokens = content(tree);
-    for branch in tokens.split(|token| is_punct(token, ',')) {
-        let mut full = prefix.to_vec();
-        let mut is_leaf = !branch.is_empty();
-        for token in branch {
-            match token {
-                TokenTree::Ident(word) if word == "as" => break,
-                TokenTree::Ident(word) if word == "self" => {}
-                TokenTree::Ident(word) => full.push(word.to_string()),
-                TokenTree::Group(inner) => {
-                    branches(inner, &full, paths);
-                    is_leaf = false;
-                }
-                _ => {}
+/// The absolute path of a path in this module.
+fn absolute(words: &[String], module: &[String]) -> Vec<String> {
+    let parents = words.iter().take_while(|word| *word == "super").count();
+    match words {
+        [first, rest @ ..] if first == "crate" => rest.to_vec(),
+        [first, rest @ ..] if first == "self" => [module, rest].concat(),
+        _ => [&module[..module.len().saturating_sub(parents)], &words[parents..]].concat(),
+    }
+}
+
+/// Adds the names that a use tree declares. `prefix` is the path in front of the tree.
+fn imports(tree: &[TokenTree], prefix: &[String], module: &[String], found: &mut Found) {
+    let mut words = prefix.to_vec();
+    let mut name = None;
+    for (at, token) in tree.iter().enumerate() {
+        match token {
+            TokenTree::Ident(word) if word == "as" => {
+                name = tree.get(at + 1).map(ToString::to_string);
+                break;
             }
+            // `self` in braces is the module of the prefix.
+            TokenTree::Ident(word) if word == "self" && !words.is_empty() => {}
+            TokenTree::Ident(word) => words.push(word.to_string()),
+            TokenTree::Punct(sign) if sign.as_char() == '*' => name = Some("*".to_string()),
+            TokenTree::Group(branches) => {
+                for branch in content(branches).split(|token| is_punct(token, ',')) {
+                    imports(branch, &words, module, found);
+                }
+                return;
+            }
+            _ => {}
         }
-        if is_leaf {
-            paths.push(full);
-        }
+    }
+    if let Some(last) = words.last().filter(|_| !tree.is_empty()) {
+        let name = name.unwrap_or_else(|| last.clone());
+        found.imports.push(Import { name, path: absolute(&words, module) });
     }
 }
 
@@ -256,11 +288,15 @@ fn content(group: &Group) -> Vec<TokenTree> {
 mod tests {
     use super::*;
 
-    /// The paths in a file of the module `zone::depot`, as text.
+    fn found(source: &str) -> Found {
+        find(source.parse().unwrap(), &["zone".to_string(), "depot".to_string()])
+    }
+
+    /// The absolute paths in a file of the module `zone::depot`, as text.
     fn paths(source: &str) -> Vec<String> {
-        let module = ["zone".to_string(), "depot".to_string()];
-        let found = find(source.parse().unwrap(), &module);
-        found.paths.iter().map(|path| path.join("::")).collect()
+        let found = found(source);
+        let imports = found.imports.iter().map(|import| &import.path);
+        imports.chain(&found.paths).map(|path| path.join("::")).collect()
     }
 
     #[test]
@@ -280,8 +316,33 @@ mod tests {
         assert_eq!(paths("use super::Zone;"), ["zone::Zone"]);
         assert_eq!(paths("use super::super::buddy::Want;"), ["buddy::Want"]);
         assert_eq!(paths("mod inner { use super::super::X; }"), ["zone::X"]);
-        assert_eq!(paths("pub(in super::super) fn f() {}"), Vec::<String>::new());
-        assert_eq!(paths("use core::fmt; use self::a::B; fn f() { a::crate_name::b() }"), [""; 0]);
+        assert_eq!(paths("pub(in crate::zone) fn f() {}"), [""; 0]);
+        assert_eq!(
+            paths("use core::fmt; use self::a::B; fn f() { a::crate_name::b() }"),
+            ["zone::depot::core::fmt", "zone::depot::a::B"]
+        );
+    }
+
+    #[test]
+    fn imports_have_names() {
+        let imports = found("use super::{A as B, c::{self, *}}; pub(crate) use d::E;").imports;
+        let import = |import: &Import| format!("{}={}", import.name, import.path.join("::"));
+        let imports: Vec<_> = imports.iter().map(import).collect();
+        assert_eq!(imports, ["B=zone::A", "c=zone::c", "*=zone::c", "E=zone::depot::d::E"]);
+    }
+
+    #[test]
+    fn other_paths_are_found_where_code_names_them() {
+        let source = "fn f(x: A) -> b::C<D> + use<'a> { x.field.method(); use self::G; x..e } struct H(pub [I; 2]);";
+        let locals = found(source).locals;
+        let has = |path: &[&str]| {
+            locals.contains(&path.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert!(
+            [&["A"][..], &["b", "C"], &["D"], &["e"], &["x"], &["I"]].iter().all(|path| has(path)),
+            "{locals:?}"
+        );
+        assert!(!["field", "method", "G", "b", "C"].iter().any(|name| has(&[name])), "{locals:?}");
     }
 
     #[test]

@@ -22,21 +22,92 @@ pub(crate) struct Arrow {
     pub(crate) path: String,
 }
 
-/// All arrows between different modules of the crate with its sources in `root`.
+/// A file of the crate.
+pub(crate) struct File {
+    /// Its path, relative to the folder of the sources.
+    pub(crate) name: String,
+    /// The path of its module; empty for the root.
+    pub(crate) module: Vec<String>,
+    pub(crate) found: Found,
+}
+
+impl File {
+    /// The module of the root that contains the file; empty for the root.
+    pub(crate) fn top(&self) -> &str {
+        self.module.first().map_or("", String::as_str)
+    }
+}
+
+/// All files of the crate with its sources in `root`. The root is the first.
 ///
 /// # Errors
 ///
 /// A file cannot be read or parsed.
-pub(crate) fn arrows(root: &Path) -> Result<Vec<Arrow>, String> {
-    let top = read(&root.join("lib.rs"), &[])?;
-    let reexports = reexports(&top);
-    let mut sources =
-        Sources { root, modules: &top.children, reexports, arrows: Vec::new(), files: Vec::new() };
-    for module in &top.children {
-        sources.collect(std::slice::from_ref(module))?;
+pub(crate) fn read(root: &Path) -> Result<Vec<File>, String> {
+    let mut files = Vec::new();
+    collect(root, &[], &mut files)?;
+    Ok(files)
+}
+
+/// Adds the file of a module, and those of its nested modules.
+fn collect(root: &Path, module: &[String], files: &mut Vec<File>) -> Result<(), String> {
+    let file = file_of(root, module);
+    let unusable = |why: String| format!("error: {}: {why}\n", file.display());
+    let text = std::fs::read_to_string(&file).map_err(|error| unusable(error.to_string()))?;
+    let tokens: TokenStream =
+        text.parse().map_err(|error: proc_macro2::LexError| unusable(error.to_string()))?;
+    let found = paths::find(tokens, module);
+    let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+    let children = found.children.clone();
+    files.push(File { name, module: module.to_vec(), found });
+    for child in children {
+        collect(root, &[module, &[child]].concat(), files)?;
     }
-    let calls = calls(&sources.files);
-    Ok(sources.arrows.into_iter().chain(calls).collect())
+    Ok(())
+}
+
+fn file_of(root: &Path, module: &[String]) -> PathBuf {
+    if module.is_empty() {
+        return root.join("lib.rs");
+    }
+    let base = root.join(module.iter().collect::<PathBuf>());
+    let alone = base.with_extension("rs");
+    if alone.exists() { alone } else { base.join("mod.rs") }
+}
+
+/// All arrows between different modules of the crate.
+///
+/// # Errors
+///
+/// A path leads to nothing.
+pub(crate) fn arrows(files: &[File]) -> Result<Vec<Arrow>, String> {
+    let (root, files) = files.split_first().ok_or("error: there are no sources\n")?;
+    let mut arrows = Vec::new();
+    for file in files {
+        let imports = file.found.imports.iter().map(|import| &import.path);
+        for path in file.found.paths.iter().chain(imports) {
+            let to = target(&root.found, path).ok_or_else(|| {
+                format!(
+                    "error: {} names crate::{}, which the root lacks\n",
+                    file.name,
+                    path.join("::")
+                )
+            })?;
+            if to != file.top() {
+                let (file, from, to) = (file.name.clone(), file.top().to_string(), to.clone());
+                arrows.push(Arrow { file, from, to, path: format!("crate::{}", path.join("::")) });
+            }
+        }
+    }
+    arrows.extend(calls(files));
+    Ok(arrows)
+}
+
+/// The module of the root to which a path leads.
+fn target<'t>(root: &'t Found, path: &'t [String]) -> Option<&'t String> {
+    let first = path.first()?;
+    let reexported = || root.imports.iter().find(|import| import.name == *first)?.path.first();
+    if root.children.contains(first) { Some(first) } else { reexported() }
 }
 
 /// The arrows of method calls. If a module adds a method to a type of another module, no path at
@@ -47,10 +118,10 @@ fn calls(files: &[File]) -> Vec<Arrow> {
     let mut definers: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for file in files {
         for name in &file.found.types {
-            types.entry(name).or_default().insert(&file.module);
+            types.entry(name).or_default().insert(file.top());
         }
         for method in &file.found.methods {
-            definers.entry(&method.name).or_default().insert(&file.module);
+            definers.entry(&method.name).or_default().insert(file.top());
         }
     }
     let is_added = |method: &&Method, module: &str| {
@@ -59,94 +130,20 @@ fn calls(files: &[File]) -> Vec<Arrow> {
     };
     let mut added: BTreeMap<&str, &str> = BTreeMap::new();
     for file in files {
-        let methods = file.found.methods.iter().filter(|method| is_added(method, &file.module));
-        added.extend(methods.map(|method| (method.name.as_str(), file.module.as_str())));
+        let methods = file.found.methods.iter().filter(|method| is_added(method, file.top()));
+        added.extend(methods.map(|method| (method.name.as_str(), file.top())));
     }
     let arrows = files.iter().flat_map(|file| {
         let names: BTreeSet<&str> = file.found.calls.iter().map(String::as_str).collect();
         let called = names.into_iter().filter_map(|name| Some((name, *added.get(name)?)));
-        called.filter(|(_, to)| *to != file.module).map(|(name, to)| Arrow {
+        called.filter(|(_, to)| *to != file.top()).map(|(name, to)| Arrow {
             file: file.name.clone(),
-            from: file.module.clone(),
+            from: file.top().to_string(),
             to: to.to_string(),
             path: format!("the method {name} of crate::{to}"),
         })
     });
     arrows.collect()
-}
-
-/// The re-exported names of the root, and the module of each.
-fn reexports(top: &Found) -> BTreeMap<String, String> {
-    let names = top.paths.iter().filter_map(|path| match &path[..] {
-        [module, .., name] if top.children.contains(module) => Some((name.clone(), module.clone())),
-        _ => None,
-    });
-    names.collect()
-}
-
-/// A file of the crate.
-struct File {
-    /// Its path, relative to the folder of the sources.
-    name: String,
-    /// The module of the file.
-    module: String,
-    found: Found,
-}
-
-/// The crate that is being read.
-struct Sources<'s> {
-    root: &'s Path,
-    /// The modules of the root, without nested modules.
-    modules: &'s [String],
-    reexports: BTreeMap<String, String>,
-    arrows: Vec<Arrow>,
-    files: Vec<File>,
-}
-
-impl Sources<'_> {
-    /// Adds the arrows from a module and its nested modules.
-    fn collect(&mut self, module: &[String]) -> Result<(), String> {
-        let file = self.file_of(module);
-        let found = read(&file, module)?;
-        let name = file.strip_prefix(self.root).unwrap_or(&file).display().to_string();
-        for path in &found.paths {
-            let to = self.target(path).ok_or_else(|| {
-                format!("error: {name} names crate::{}, which the root lacks\n", path.join("::"))
-            })?;
-            let (from, to) = (module[0].clone(), to.clone());
-            if from != to {
-                let path = format!("crate::{}", path.join("::"));
-                self.arrows.push(Arrow { file: name.clone(), from, to, path });
-            }
-        }
-        for child in &found.children {
-            self.collect(&[module, std::slice::from_ref(child)].concat())?;
-        }
-        self.files.push(File { name, module: module[0].clone(), found });
-        Ok(())
-    }
-
-    /// The module of a path.
-    fn target<'t>(&'t self, path: &'t [String]) -> Option<&'t String> {
-        let first = path.first()?;
-        if self.modules.contains(first) { Some(first) } else { self.reexports.get(first) }
-    }
-
-    fn file_of(&self, module: &[String]) -> PathBuf {
-        let base = self.root.join(module.iter().collect::<PathBuf>());
-        let alone = base.with_extension("rs");
-        if alone.exists() { alone } else { base.join("mod.rs") }
-    }
-}
-
-fn read(file: &Path, module: &[String]) -> Result<Found, String> {
-    let unusable = |why: String| format!("error: {}: {why}\n", file.display());
-    let text = std::fs::read_to_string(file).map_err(|error| unusable(error.to_string()))?;
-    // The root names its modules without `crate`.
-    let text = if module.is_empty() { text.replace("pub use ", "pub use crate::") } else { text };
-    let tokens: TokenStream =
-        text.parse().map_err(|error: proc_macro2::LexError| unusable(error.to_string()))?;
-    Ok(paths::find(tokens, module))
 }
 
 #[cfg(test)]
@@ -156,7 +153,7 @@ mod tests {
     fn file(module: &str, source: &str) -> File {
         let module = [module.to_string()];
         let found = paths::find(source.parse().unwrap(), &module);
-        File { name: format!("{}/mod.rs", module[0]), module: module[0].clone(), found }
+        File { name: format!("{}/mod.rs", module[0]), module: module.to_vec(), found }
     }
 
     #[test]
