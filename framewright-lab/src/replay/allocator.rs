@@ -36,10 +36,10 @@ pub(super) trait Allocator {
     /// after every [`place`](Self::place).
     fn fill(&mut self, cpu: u16, zone: &ZonePlan, blocks: Vec<Self::Block>);
 
-    /// Pageblocks claimed and blocks stolen on `cpu` so far; `None` if they are not counted by CPU.
-    fn fallbacks(&self, cpu: u16) -> Option<[u64; 2]> {
+    /// Pageblocks claimed and blocks stolen on `cpu` since the last call for this CPU; 0 if they are not counted by CPU.
+    fn new_fallbacks(&mut self, cpu: u16) -> [u64; 2] {
         let _ = cpu;
-        None
+        [0; 2]
     }
 
     /// Acquisitions of zone locks so far, also those before the first event.

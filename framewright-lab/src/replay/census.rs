@@ -10,11 +10,11 @@
 
 use framewright::{Order, frame::PAGEBLOCK_ORDER};
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, btree_map::Entry};
 
 use super::{
     allocator::Allocator,
-    layout::{Map, fill},
+    by_frame::ByFrame,
+    layout::{Map, words},
     survey::{PAGEBLOCK, has_lists, pageblock},
 };
 use crate::trace::{Event, Record};
@@ -47,12 +47,13 @@ pub(super) struct Held {
     pub(super) order: u8,
 }
 
-/// The state of a frame at the start of the recording.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// The state of a block at the start of the recording, if no earlier event named it.
+#[derive(Clone, Copy)]
 enum AtStart {
     Free,
-    /// In use, or on the lists of a CPU.
-    Taken,
+    InUse,
+    /// On the lists of a CPU.
+    Held(u16),
 }
 
 impl Census {
@@ -60,22 +61,20 @@ impl Census {
     pub(super) fn add(&mut self, record: &Record) {
         match record.event {
             Event::Alloc { pfn, order, migratetype, .. } => {
-                if has_lists(order) {
-                    self.leaves_list(record.cpu, pfn, order);
-                }
-                self.see(pfn, order, AtStart::Free);
+                let lists = has_lists(order);
+                let state = if lists { AtStart::Held(record.cpu) } else { AtStart::Free };
                 // An estimate: requests of one type may be served from pageblocks of another.
-                self.pageblocks.entry(pageblock(pfn)).or_default().of.get_or_insert(migratetype);
+                self.see(pfn, order, state).of.get_or_insert(migratetype);
             }
-            Event::Free { pfn, order } => self.see(pfn, order, AtStart::Taken),
+            Event::Free { pfn, order } => _ = self.see(pfn, order, AtStart::InUse),
             Event::PcpuDrain { pfn, order, migratetype } => {
-                self.leaves_list(record.cpu, pfn, order);
-                self.see(pfn, order, AtStart::Free);
                 // This event has the pageblock's own type.
-                self.pageblocks.entry(pageblock(pfn)).or_default().of = Some(migratetype);
+                self.see(pfn, order, AtStart::Held(record.cpu)).of = Some(migratetype);
             }
-            Event::ZoneLocked { pfn, order, .. } => self.see(pfn, order, AtStart::Free),
-            Event::ExtFrag(event) => self.see(event.pfn, event.fallback_order, AtStart::Free),
+            Event::ZoneLocked { pfn, order, .. } => _ = self.see(pfn, order, AtStart::Free),
+            Event::ExtFrag(event) => {
+                self.see(event.pfn, event.fallback_order, AtStart::Free);
+            }
             Event::AllocFailed { .. }
             | Event::FreeBatched { .. }
             | Event::ContentionBegin { .. }
@@ -85,44 +84,58 @@ impl Census {
         }
     }
 
-    /// A block has left the lists of a CPU. If no earlier event named it, it was there at the
-    /// start.
-    fn leaves_list(&mut self, cpu: u16, pfn: u64, order: u8) {
-        let block = self.pageblocks.entry(pageblock(pfn)).or_default();
-        let at = (pfn % PAGEBLOCK) as usize;
-        if block.seen[at / 64] >> (at % 64) & 1 == 0 {
-            self.held.push(Held { cpu, pfn, order });
-            self.see(pfn, order, AtStart::Taken);
-        }
-    }
-
-    /// An event names frames. Sets the state of those that no earlier event named.
-    fn see(&mut self, pfn: u64, order: u8, state: AtStart) {
-        let size = 1u64 << order.min(PAGEBLOCK_ORDER);
-        for pfn in (pfn..pfn + (1 << order)).step_by(size as usize) {
-            let block = self.pageblocks.entry(pageblock(pfn)).or_default();
-            let mut named = Map::default();
-            // A fallback's block need not be aligned to its size.
-            let at = (pfn % PAGEBLOCK) & !(size - 1);
-            fill(&mut named, at as usize, size as usize);
-            for ((taken, seen), named) in block.taken.iter_mut().zip(&mut block.seen).zip(named) {
-                if state == AtStart::Taken {
-                    *taken |= named & !*seen;
-                }
-                *seen |= named;
+    /// An event names a block. Sets the state of its frames that no earlier event named. Returns its first pageblock.
+    #[inline]
+    fn see(&mut self, pfn: u64, order: u8, state: AtStart) -> &mut Recorded {
+        let first = pageblock(pfn);
+        let more = (1u64 << order).div_ceil(PAGEBLOCK);
+        let is_taken = match state {
+            AtStart::Free => false,
+            AtStart::InUse => true,
+            AtStart::Held(cpu) => {
+                let block = self.pageblocks.entry(first).or_default();
+                let at = (pfn % PAGEBLOCK) as usize;
+                let is_new = block.seen[at / 64] >> (at % 64) & 1 == 0;
+                self.held.extend(is_new.then_some(Held { cpu, pfn, order }));
+                is_new
             }
+        };
+        for number in first + 1..first + more {
+            self.pageblocks.entry(number).or_default().see(0, PAGEBLOCK as usize, is_taken);
+        }
+        let block = self.pageblocks.entry(first).or_default();
+        let size = 1 << order.min(PAGEBLOCK_ORDER);
+        // A fallback's block need not be aligned to its size.
+        block.see((pfn % PAGEBLOCK) as usize & !(size - 1), size, is_taken);
+        block
+    }
+}
+
+impl Recorded {
+    /// An event names an aligned block, which was taken or free at the start if no earlier event named it.
+    fn see(&mut self, at: usize, size: usize, is_taken: bool) {
+        let (words, mask) = words(at, size);
+        for (taken, seen) in self.taken[words.clone()].iter_mut().zip(&mut self.seen[words]) {
+            *taken |= if is_taken { mask & !*seen } else { 0 };
+            *seen |= mask;
         }
     }
 }
 
 /// The recorded allocations that are not freed yet.
 pub(super) struct Ledger<B> {
-    /// By recorded frame number.
-    pieces: BTreeMap<u64, Piece<B>>,
+    /// For each recorded frame the number of its piece, counted from 1; 0 if it is not allocated.
+    frames: ByFrame<u32>,
+    /// By number, counted from 1.
+    pieces: Vec<Piece<B>>,
+    /// Numbers of pieces that were removed.
+    unused: Vec<u32>,
 }
 
 /// One recorded block.
 struct Piece<B> {
+    /// Its first recorded frame.
+    pfn: u64,
     order: Order,
     /// The replayed block; `None` if the allocation was refused.
     block: Option<B>,
@@ -153,7 +166,7 @@ impl<B> Default for Freed<B> {
 
 impl<B> Default for Ledger<B> {
     fn default() -> Self {
-        Self { pieces: BTreeMap::new() }
+        Self { frames: ByFrame::default(), pieces: Vec::new(), unused: Vec::new() }
     }
 }
 
@@ -162,18 +175,25 @@ impl<B> Ledger<B> {
     /// Returns their number of frames.
     pub(super) fn evict(&mut self, pfn: u64, order: Order, blocks: &mut Vec<B>) -> u64 {
         let mut frames = 0;
-        while let Some(at) = self.overlapping(pfn, order) {
-            if let Some(piece) = self.pieces.remove(&at) {
-                frames += piece.order.frames();
-                blocks.extend(piece.block);
-            }
+        while let Some(number) = self.overlapping(pfn, order) {
+            let piece = self.remove(number);
+            frames += piece.order.frames();
+            blocks.extend(piece.block);
         }
         frames
     }
 
     /// Maps the recorded block at `pfn` to `block`; `None` if the allocation was refused.
     pub(super) fn insert(&mut self, pfn: u64, order: Order, block: Option<B>) {
-        self.pieces.insert(pfn, Piece { order, block });
+        let piece = Piece { pfn, order, block };
+        let number = if let Some(number) = self.unused.pop() {
+            self.pieces[number as usize - 1] = piece;
+            number
+        } else {
+            self.pieces.push(piece);
+            self.pieces.len() as u32
+        };
+        self.fill(pfn, order, number);
     }
 
     /// Ends the recorded block at `pfn`.
@@ -184,66 +204,76 @@ impl<B> Ledger<B> {
         order: Order,
         freed: &mut Freed<B>,
     ) {
-        // Nearly always, this is a block as it was allocated, or a block without a recorded
-        // allocation.
-        if let Entry::Occupied(entry) = self.pieces.entry(pfn)
-            && entry.get().order == order
-        {
-            freed.blocks.extend(entry.remove().block);
-            return;
-        }
-        let Some(at) = self.overlapping(pfn, order) else {
+        let Some(number) = self.overlapping(pfn, order) else {
             freed.unseen.push((pfn, order));
             return;
         };
-        let Some(piece) = self.pieces.remove(&at) else {
-            return;
-        };
-        if piece.order > order {
+        let found = self.pieces[number as usize - 1].order;
+        if found == order {
+            freed.blocks.extend(self.remove(number).block);
+        } else if found > order {
             freed.split = true;
-            let wanted = self.cut(machine, at, piece, pfn, order);
-            freed.blocks.extend(wanted.block);
-        } else {
-            // The freed block is a union of several: this piece stays, and each half is freed by
-            // itself.
-            self.pieces.insert(at, piece);
-            if let Some(half) = order.get().checked_sub(1).and_then(Order::new) {
-                self.free(machine, pfn, half, freed);
-                self.free(machine, pfn + half.frames(), half, freed);
-            }
+            let piece = self.remove(number);
+            freed.blocks.extend(self.cut(machine, piece, pfn, order));
+        } else if let Some(half) = order.get().checked_sub(1).and_then(Order::new) {
+            // The freed block is a union of several: each half is freed by itself.
+            self.free(machine, pfn, half, freed);
+            self.free(machine, pfn + half.frames(), half, freed);
         }
     }
 
-    /// The first frame of a piece that overlaps the block at `pfn`.
-    fn overlapping(&self, pfn: u64, order: Order) -> Option<u64> {
-        let (&at, piece) = self.pieces.range(..pfn + order.frames()).next_back()?;
-        (at + piece.order.frames() > pfn).then_some(at)
+    /// The last piece that overlaps the block at `pfn`.
+    fn overlapping(&self, pfn: u64, order: Order) -> Option<u32> {
+        let pageblocks = by_pageblock(pfn, order).rev();
+        pageblocks
+            .flat_map(|(pfn, frames)| self.frames.of(pfn, frames).iter().rev())
+            .find(|&&number| number > 0)
+            .copied()
     }
 
-    /// Splits the block of `order` at `pfn` off the larger `piece` at `at`. The rest stays
-    /// allocated.
+    fn remove(&mut self, number: u32) -> Piece<B> {
+        let none = Piece { pfn: 0, order: Order::ZERO, block: None };
+        let piece = std::mem::replace(&mut self.pieces[number as usize - 1], none);
+        self.unused.push(number);
+        self.fill(piece.pfn, piece.order, 0);
+        piece
+    }
+
+    fn fill(&mut self, pfn: u64, order: Order, number: u32) {
+        for (pfn, frames) in by_pageblock(pfn, order) {
+            self.frames.of_mut(pfn, frames).fill(number);
+        }
+    }
+
+    /// Splits the block of `order` at `pfn` off the larger `piece`. The rest stays allocated.
     fn cut(
         &mut self,
         machine: &mut impl Allocator<Block = B>,
-        mut at: u64,
-        mut piece: Piece<B>,
+        piece: Piece<B>,
         pfn: u64,
         order: Order,
-    ) -> Piece<B> {
-        while piece.order > order {
-            let half = Order::new(piece.order.get() - 1).unwrap_or(Order::ZERO);
-            let (low, high) = match piece.block.map(|block| machine.split(block)) {
+    ) -> Option<B> {
+        let Piece { pfn: mut at, order: mut size, mut block } = piece;
+        while size > order {
+            size = Order::new(size.get() - 1).unwrap_or(Order::ZERO);
+            let (low, high) = match block.map(|block| machine.split(block)) {
                 Some((low, high)) => (Some(low), Some(high)),
                 None => (None, None),
             };
-            let middle = at + half.frames();
+            let middle = at + size.frames();
             let (wanted, other) = if pfn < middle { (low, high) } else { (high, low) };
             let (wanted_at, other_at) = if pfn < middle { (at, middle) } else { (middle, at) };
-            self.insert(other_at, half, other);
-            (at, piece) = (wanted_at, Piece { order: half, block: wanted });
+            self.insert(other_at, size, other);
+            (at, block) = (wanted_at, wanted);
         }
-        piece
+        block
     }
+}
+
+/// The parts of a block in each of its pageblocks: first frame and number of frames.
+fn by_pageblock(pfn: u64, order: Order) -> impl DoubleEndedIterator<Item = (u64, u64)> {
+    let frames = order.frames().min(PAGEBLOCK);
+    (0..order.frames() / frames).map(move |n| (pfn + n * frames, frames))
 }
 
 #[cfg(test)]

@@ -86,6 +86,8 @@ impl<'s, A: Allocator> Engine<'s, A> {
         }
         self.tracks = tracks;
         self.acquisitions_before = self.machine.zone_lock_acquisitions();
+        // Those of the preparations are not the recording's.
+        (0..self.machine.cpus()).for_each(|cpu| _ = self.machine.new_fallbacks(cpu));
         let (mut replayed, every) = (0u64, (self.survey.events / SAMPLES).max(1));
         let mut last = self.survey.first_nanos;
         self.sample(last);
@@ -139,17 +141,12 @@ impl<'s, A: Allocator> Engine<'s, A> {
             Event::Alloc { pfn, order, migratetype, gfp } => {
                 self.logical.allocs += 1;
                 let highest = self.highest(pfn, gfp);
-                let before = self.machine.fallbacks(record.cpu);
                 for (pfn, order) in parts(pfn, order) {
                     self.alloc(record.cpu, pfn, request(order, migratetype, gfp).zone(highest));
                 }
-                let after = self.machine.fallbacks(record.cpu);
-                if let (Some([claims, steals]), Some(after)) = (before, after) {
-                    let asked = (order, migratetype);
-                    let claimed = (claims..after[0]).map(|_| true);
-                    for claimed in claimed.chain((steals..after[1]).map(|_| false)) {
-                        self.fallback(record, false, asked, None, claimed);
-                    }
+                let [claims, steals] = self.machine.new_fallbacks(record.cpu);
+                for number in 0..claims + steals {
+                    self.fallback(record, false, (order, migratetype), None, number < claims);
                 }
             }
             Event::Free { pfn, order } => {

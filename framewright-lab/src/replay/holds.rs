@@ -23,6 +23,8 @@ pub struct OwnLock {
 pub(super) struct Holds {
     /// The zone whose lock is held, plus one; 0 if none is.
     held: AtomicUsize,
+    /// The number of holds that have begun, counted or not.
+    begun: AtomicU64,
     /// Whether work does not count now, because the recorded machine had none of it.
     is_paused: AtomicBool,
     zones: Box<[Counted]>,
@@ -58,7 +60,7 @@ impl Default for Holds {
     fn default() -> Self {
         let zones = (0..ZONES).map(|_| Counted::default()).collect();
         let (held, is_paused) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Self { held, is_paused, zones, log: Log::default() }
+        Self { held, begun: AtomicU64::new(0), is_paused, zones, log: Log::default() }
     }
 }
 
@@ -77,6 +79,7 @@ impl Holds {
     /// A hold of the lock of `zone` begins.
     pub(super) fn begin(&self, zone: ZoneId) {
         self.held.store(zone.index() + 1, Relaxed);
+        add(&self.begun, 1);
         if let Some(zone) = self.logged() {
             let (holds, tenths) = zone.read();
             self.log.start.holds.store(holds, Relaxed);
@@ -103,6 +106,11 @@ impl Holds {
             add(&zone.tenths, tenths());
             add(&zone.holds, u64::from(is_hold));
         }
+    }
+
+    /// The number of holds that have begun, counted or not.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Relaxed)
     }
 
     /// Holds of the lock of a zone so far, and tenths of instructions under it.

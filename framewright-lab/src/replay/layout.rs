@@ -100,7 +100,7 @@ fn first_bit(word: impl Fn(usize) -> u64, at: usize) -> usize {
 }
 
 /// The words of an aligned block, and its bits in each.
-fn words(at: usize, size: usize) -> (std::ops::Range<usize>, u64) {
+pub(super) fn words(at: usize, size: usize) -> (std::ops::Range<usize>, u64) {
     let mask = if size < 64 { ((1 << size) - 1) << (at % 64) } else { u64::MAX };
     (at / 64..(at + size).div_ceil(64), mask)
 }

@@ -9,6 +9,7 @@ use framewright::{
 use framewright_sim::machine::Costs;
 use std::{
     fmt::Display,
+    mem,
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -27,6 +28,9 @@ use crate::{Error, trace::GfpFlags};
 pub(super) struct Machine<'a, 'm> {
     memory: &'a Memory<'m, Serial>,
     cpus: Vec<CpuToken<'a, 'm, Serial>>,
+    /// By CPU, when [`Allocator::new_fallbacks`] was called last: all holds of zone locks, and the pageblocks claimed
+    /// and blocks stolen by this CPU.
+    fallbacks: Vec<(u64, [u64; 2])>,
 }
 
 /// The error for a memory that the library refuses.
@@ -40,7 +44,9 @@ impl<'a, 'm> Machine<'a, 'm> {
     pub(super) fn new(memory: &'a Memory<'m, Serial>, cpus: u16) -> Result<Self, Error> {
         let claimed: Result<Vec<_>, _> = (0..cpus).map(|cpu| memory.cpu(CpuId::new(cpu))).collect();
         match claimed {
-            Ok(cpus) => Ok(Self { memory, cpus }),
+            Ok(tokens) => {
+                Ok(Self { memory, cpus: tokens, fallbacks: vec![(0, [0; 2]); cpus.into()] })
+            }
             Err(error) => Err(refused(memory.managed(), cpus, &error)),
         }
     }
@@ -117,9 +123,16 @@ impl<'m> Allocator for Machine<'_, 'm> {
         lists::fill(self, cpu, zone, blocks);
     }
 
-    fn fallbacks(&self, cpu: u16) -> Option<[u64; 2]> {
-        let stats = self.memory.cpu_stats(CpuId::new(cpu)).ok()?;
-        Some([stats.claims, stats.steals])
+    fn new_fallbacks(&mut self, cpu: u16) -> [u64; 2] {
+        // A fallback is made under a zone lock. Most requests take none, and reading all counters takes time.
+        let (holds, before) = &mut self.fallbacks[usize::from(cpu)];
+        let now = self.memory.platform().holds.begun();
+        if mem::replace(holds, now) == now {
+            return [0; 2];
+        }
+        let stats = self.memory.cpu_stats(CpuId::new(cpu)).unwrap_or_default();
+        let [claims, steals] = mem::replace(before, [stats.claims, stats.steals]);
+        [stats.claims - claims, stats.steals - steals]
     }
 
     fn zone_lock_acquisitions(&self) -> u64 {

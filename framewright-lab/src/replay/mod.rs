@@ -33,6 +33,7 @@
 //! | `requests`  | the recorded requests by order, migratetype, flags and process  |
 //! | `kept`      | the events from the first reading                               |
 //! | `census`    | the state of the recorded frames at the start                   |
+//! | `by_frame`  | a number for each recorded frame                                |
 //! | `plan`      | the machine to build: zones, CPUs, memory in use and free       |
 //! | `layout`    | positions for free blocks in a pageblock                        |
 //! | `map`       | the position and layout of each pageblock of a zone             |
@@ -51,6 +52,7 @@
 //! | `report`    | the result                                                      |
 
 mod allocator;
+mod by_frame;
 mod census;
 mod engine;
 mod holds;

@@ -7,7 +7,6 @@ use framewright::{
     MigrateType,
     frame::{PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER},
 };
-use rustc_hash::FxHashMap;
 use std::{
     collections::BTreeMap,
     io,
@@ -15,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{census::Census, kept::Kept, plan::MOST_FRAMES, requests::Requests};
+use super::{by_frame::ByFrame, census::Census, kept::Kept, plan::MOST_FRAMES, requests::Requests};
 use crate::Error;
 use crate::trace::{Event, Record, TraceError, TraceReader, Warning, read_stream};
 
@@ -131,7 +130,8 @@ struct Tally {
     cpus: u16,
     first_nanos: Option<u64>,
     last_nanos: u64,
-    live: FxHashMap<u64, u8>,
+    /// By first frame of a block in use, its order plus one.
+    live: ByFrame<u8>,
     unseen_frames: u64,
     balance: i64,
     peak: i64,
@@ -146,13 +146,13 @@ impl Tally {
         self.census.add(record);
         match record.event {
             Event::Alloc { pfn, order, .. } => {
-                self.live.insert(pfn, order);
+                self.live.of_mut(pfn, 1)[0] = order + 1;
                 self.balance += 1 << order;
                 self.peak = self.peak.max(self.balance);
             }
             Event::Free { pfn, order } => {
                 // Parts of larger blocks count as unseen, too. This only makes the machine larger.
-                if self.live.remove(&pfn) != Some(order) {
+                if std::mem::take(&mut self.live.of_mut(pfn, 1)[0]) != order + 1 {
                     self.unseen_frames += 1 << order;
                 }
                 self.balance -= 1 << order;

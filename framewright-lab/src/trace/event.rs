@@ -113,37 +113,73 @@ pub struct ExtFrag {
     pub change_ownership: bool,
 }
 
-impl Event {
-    /// Reads the body of the event called `name`; unknown names give [`Event::Other`].
+/// The events that are decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Alloc,
+    Free,
+    FreeBatched,
+    ZoneLocked,
+    PcpuDrain,
+    ExtFrag,
+    ContentionBegin,
+    ContentionEnd,
+    ZoneWait,
+    Other,
+}
+
+impl Kind {
+    /// The kind of the event called `name`.
     #[inline]
-    pub(super) fn parse(name: &[u8], body: &[u8]) -> Result<Self, LineProblem> {
+    pub(super) fn of(name: &[u8]) -> Self {
         match name {
-            b"mm_page_alloc" => alloc(body),
-            b"mm_page_free" => free(body),
-            b"mm_page_free_batched" => {
-                Fields::read(body)?.pfn().map(|pfn| Self::FreeBatched { pfn })
-            }
-            b"mm_page_alloc_zone_locked" => zone_locked(body),
-            b"mm_page_pcpu_drain" => pcpu_drain(body),
-            b"mm_page_alloc_extfrag" => extfrag(body),
-            b"contention_begin" => Ok(contention_begin(body)),
-            b"contention_end" => {
-                Ok(lock(body).map_or(Self::Other, |lock| Self::ContentionEnd { lock }))
-            }
-            b"mm_zone_locked" => match find(body, "wait_ns") {
-                b"" => Ok(Self::Other),
-                nanos => number::number("wait_ns", nanos).map(|nanos| Self::ZoneWait { nanos }),
-            },
-            _ => Ok(Self::Other),
+            b"mm_page_alloc" => Self::Alloc,
+            b"mm_page_free" => Self::Free,
+            b"mm_page_free_batched" => Self::FreeBatched,
+            b"mm_page_alloc_zone_locked" => Self::ZoneLocked,
+            b"mm_page_pcpu_drain" => Self::PcpuDrain,
+            b"mm_page_alloc_extfrag" => Self::ExtFrag,
+            b"contention_begin" => Self::ContentionBegin,
+            b"contention_end" => Self::ContentionEnd,
+            b"mm_zone_locked" => Self::ZoneWait,
+            _ => Self::Other,
         }
     }
 }
 
-fn alloc(body: &[u8]) -> Result<Event, LineProblem> {
+impl Event {
+    /// Reads the body of an event.
+    #[inline]
+    pub(super) fn parse(
+        kind: Kind,
+        body: &[u8],
+        flags: &mut RecentFlags,
+    ) -> Result<Self, LineProblem> {
+        match kind {
+            Kind::Alloc => alloc(body, flags),
+            Kind::Free => free(body),
+            Kind::FreeBatched => Fields::read(body)?.pfn().map(|pfn| Self::FreeBatched { pfn }),
+            Kind::ZoneLocked => zone_locked(body),
+            Kind::PcpuDrain => pcpu_drain(body),
+            Kind::ExtFrag => extfrag(body),
+            Kind::ContentionBegin => Ok(contention_begin(body)),
+            Kind::ContentionEnd => {
+                Ok(lock(body).map_or(Self::Other, |lock| Self::ContentionEnd { lock }))
+            }
+            Kind::ZoneWait => match find(body, "wait_ns") {
+                b"" => Ok(Self::Other),
+                nanos => number::number("wait_ns", nanos).map(|nanos| Self::ZoneWait { nanos }),
+            },
+            Kind::Other => Ok(Self::Other),
+        }
+    }
+}
+
+fn alloc(body: &[u8], flags: &mut RecentFlags) -> Result<Event, LineProblem> {
     let fields = Fields::read(body)?;
     let order = fields.order()?;
     let migratetype = fields.migratetype()?;
-    let gfp = GfpFlags::parse(required("gfp_flags", fields.gfp_flags)?);
+    let gfp = flags.parse(required("gfp_flags", fields.gfp_flags)?);
     // The kernel prints frame 0 for a null page; frame 0 itself is never allocated on a PC.
     match fields.pfn()? {
         0 => Ok(Event::AllocFailed { order, migratetype, gfp }),
@@ -286,6 +322,30 @@ impl GfpFlags {
     }
 }
 
+/// The flags of recent requests, one by each length of their text: a recording repeats a few texts.
+#[derive(Debug)]
+pub(super) struct RecentFlags([(Vec<u8>, GfpFlags); 64]);
+
+impl Default for RecentFlags {
+    fn default() -> Self {
+        Self([const { (Vec::new(), GfpFlags::NONE) }; 64])
+    }
+}
+
+impl RecentFlags {
+    /// As [`GfpFlags::parse`].
+    #[inline]
+    fn parse(&mut self, text: &[u8]) -> GfpFlags {
+        let (recent, flags) = &mut self.0[text.len() % 64];
+        if recent != text {
+            *flags = GfpFlags::parse(text);
+            recent.clear();
+            recent.extend_from_slice(text);
+        }
+        *flags
+    }
+}
+
 impl BitOr for GfpFlags {
     type Output = Self;
 
@@ -301,7 +361,12 @@ mod tests {
     const PAGE: &str = "page=0000000069f72dc4 ";
 
     fn parse(name: &str, body: &str) -> Result<Event, LineProblem> {
-        Event::parse(name.as_bytes(), format!("{PAGE}{body}").as_bytes())
+        read(name, &format!("{PAGE}{body}"))
+    }
+
+    fn read(name: &str, body: &str) -> Result<Event, LineProblem> {
+        let kind = Kind::of(name.as_bytes());
+        Event::parse(kind, body.as_bytes(), &mut RecentFlags::default())
     }
 
     #[test]
@@ -349,9 +414,9 @@ mod tests {
         ] {
             let body = format!(" 000000004de4d364 {flags}");
             let expected = Event::ContentionBegin { lock, spins };
-            assert_eq!(Event::parse(b"contention_begin", body.as_bytes()), Ok(expected), "{flags}");
+            assert_eq!(read("contention_begin", &body), Ok(expected), "{flags}");
         }
-        let end = |body: &str| Event::parse(b"contention_end", body.as_bytes());
+        let end = |body: &str| read("contention_end", body);
         assert_eq!(end("0x4de4d364 (ret=0)"), Ok(Event::ContentionEnd { lock }));
         assert_eq!(end("(____ptrval____) (ret=0)"), Ok(Event::Other));
         assert_eq!(end(""), Ok(Event::Other));
@@ -359,7 +424,7 @@ mod tests {
 
     #[test]
     fn the_proposed_event_of_zone_locks_has_its_wait() {
-        let zone_locked = |body: &str| Event::parse(b"mm_zone_locked", body.as_bytes());
+        let zone_locked = |body: &str| read("mm_zone_locked", body);
         assert_eq!(zone_locked("nid=0 zid=2 wait_ns=750"), Ok(Event::ZoneWait { nanos: 750 }));
         assert_eq!(zone_locked("nid=0 zid=2"), Ok(Event::Other));
         assert_eq!(zone_locked("wait_ns=x").unwrap_err().field, "wait_ns");
@@ -437,6 +502,14 @@ mod tests {
         let light = GfpFlags::parse(b"GFP_TRANSHUGE_LIGHT");
         assert_eq!(light, GfpFlags::HIGHMEM | GfpFlags::MOVABLE);
         assert_eq!(GfpFlags::parse(b"GFP_ATOMIC"), GfpFlags::HIGH);
+    }
+
+    #[test]
+    fn recent_flags_are_those_of_the_same_text() {
+        let mut recent = RecentFlags::default();
+        for text in ["GFP_ATOMIC", "GFP_ATOMIC", "GFP_KERNEL", "GFP_ATOMIC", "none", "GFP_USER"] {
+            assert_eq!(recent.parse(text.as_bytes()), GfpFlags::parse(text.as_bytes()), "{text}");
+        }
     }
 
     #[test]

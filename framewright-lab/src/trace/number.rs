@@ -54,19 +54,26 @@ fn hexadecimal(text: &[u8]) -> Option<u64> {
     }
     let mut value = 0u64;
     for &byte in text {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            b'A'..=b'F' => byte - b'A' + 10,
-            _ => return None,
-        };
-        if value >> 60 != 0 {
+        let digit = HEX_DIGITS[usize::from(byte)];
+        if digit > 15 || value >> 60 != 0 {
             return None;
         }
         value = value << 4 | u64::from(digit);
     }
     Some(value)
 }
+
+/// The value of each hexadecimal digit, and 255 for other bytes.
+const HEX_DIGITS: [u8; 256] = {
+    let mut digits = [255; 256];
+    let mut value = 0;
+    while value < 16 {
+        digits[b"0123456789abcdef"[value as usize] as usize] = value;
+        digits[b"0123456789ABCDEF"[value as usize] as usize] = value;
+        value += 1;
+    }
+    digits
+};
 
 /// A decimal number; the error names its field.
 pub(super) fn number(field: &'static str, text: &[u8]) -> Result<u64, LineProblem> {
@@ -120,6 +127,24 @@ fn small(text: &[u8], limit: u64) -> Option<u8> {
     decimal(text).filter(|&v| v <= limit).and_then(|v| u8::try_from(v).ok())
 }
 
+/// The position of the first blank, or the length of `text`. Words are short, so eight bytes at a time are faster than a
+/// call of `memchr`.
+#[inline]
+pub(super) fn blank(text: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    let (chunks, rest) = text.as_chunks();
+    for (at, chunk) in (0..).step_by(8).zip(chunks) {
+        let differs = u64::from_le_bytes(*chunk) ^ ONES * u64::from(b' ');
+        // The lowest bit set is that of the first byte that does not differ.
+        let same = differs.wrapping_sub(ONES) & !differs & ONES << 7;
+        if same != 0 {
+            return at + same.trailing_zeros() as usize / 8;
+        }
+    }
+    let in_rest = rest.iter().position(|&byte| byte == b' ');
+    in_rest.map_or(text.len(), |at| text.len() - rest.len() + at)
+}
+
 /// The values of the keys of frequent events; empty if the body lacks them.
 #[derive(Default)]
 pub(super) struct Fields<'b> {
@@ -137,26 +162,30 @@ impl<'b> Fields<'b> {
         let mut fields = Self::default();
         let mut rest = body;
         while !rest.is_empty() {
-            let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
-            let (word, after) = rest.split_at(end);
+            let (word, after) = rest.split_at(blank(rest));
             rest = after.get(1..).unwrap_or_default();
-            if word.is_empty() {
-                continue;
-            }
-            let Some(equals) = word.iter().position(|&byte| byte == b'=') else {
-                return Err(LineProblem::new("field", word, "key=value"));
-            };
-            let (key, value) = (&word[..equals], &word[equals + 1..]);
-            match key {
-                b"pfn" => fields.pfn = value,
-                b"order" => fields.order = value,
-                b"migratetype" => fields.migratetype = value,
-                b"gfp_flags" => fields.gfp_flags = value,
-                b"percpu_refill" => fields.percpu_refill = value,
-                _ => {}
+            match word {
+                [b'p', b'a', b'g', b'e', b'=', ..] | [] => {}
+                [b'p', b'f', b'n', b'=', value @ ..] => fields.pfn = value,
+                [b'o', b'r', b'd', b'e', b'r', b'=', value @ ..] => fields.order = value,
+                _ => fields.add(word)?,
             }
         }
         Ok(fields)
+    }
+
+    /// Adds a word that is not in every body.
+    fn add(&mut self, word: &'b [u8]) -> Result<(), LineProblem> {
+        if let Some(value) = word.strip_prefix(b"migratetype=") {
+            self.migratetype = value;
+        } else if let Some(value) = word.strip_prefix(b"gfp_flags=") {
+            self.gfp_flags = value;
+        } else if let Some(value) = word.strip_prefix(b"percpu_refill=") {
+            self.percpu_refill = value;
+        } else if !word.contains(&b'=') {
+            return Err(LineProblem::new("field", word, "key=value"));
+        }
+        Ok(())
     }
 
     #[inline]
@@ -221,6 +250,15 @@ mod tests {
         assert_eq!(pfn(b"0xffffffffff"), Ok(MAX_PFN - 1));
         for bad in [&b"0x"[..], b"12e0f3", b"0x10000000000", b"0x12345678123456781", b"-1"] {
             assert!(pfn(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_ends_at_the_first_blank() {
+        for length in 0..40 {
+            let word = b"\x1f!=\xa0\x00".repeat(8)[..length].to_vec();
+            assert_eq!(blank(&word), length);
+            assert_eq!(blank(&[&word[..], b" x \xa0 and more words"].concat()), length);
         }
     }
 

@@ -9,6 +9,7 @@
 //! the rest of the line.
 
 use super::error::LineProblem;
+use super::event::Kind;
 use super::number;
 
 /// The part of a line before a body, and the body.
@@ -22,6 +23,8 @@ pub(super) struct Line<'l> {
     pub(super) nanos: u64,
     /// The event's name without its subsystem.
     pub(super) name: &'l [u8],
+    /// The kind of event with this name.
+    pub(super) kind: Kind,
     /// The rest of the line.
     pub(super) body: &'l [u8],
 }
@@ -83,7 +86,7 @@ pub(super) fn process(task: &[u8]) -> &[u8] {
 
 #[inline]
 fn after_bracket(text: &[u8]) -> Result<Line<'_>, LineProblem> {
-    let Some(end) = memchr::memchr(b']', text) else {
+    let Some(end) = text.iter().position(|&byte| byte == b']') else {
         return Err(LineProblem::new("line", text, SHAPE));
     };
     let cpu = number::cpu(&text[..end])?;
@@ -98,15 +101,15 @@ fn after_bracket(text: &[u8]) -> Result<Line<'_>, LineProblem> {
     if number::decimal(word).is_some() {
         (word, rest) = next_word(rest);
     }
-    Ok(Line { task: &[], cpu, nanos, name: event_name(word)?, body: rest })
+    let (name, kind) = event_name(word)?;
+    Ok(Line { task: &[], cpu, nanos, name, kind, body: rest })
 }
 
 /// The first word, and the text after the blanks behind it.
 #[inline]
 fn next_word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
-    let end = memchr::memchr(b' ', text).unwrap_or(text.len());
-    let (word, rest) = text.split_at(end);
+    let (word, rest) = text.split_at(number::blank(text));
     (word, rest.trim_ascii_start())
 }
 
@@ -121,7 +124,9 @@ fn timestamp(word: &[u8]) -> Result<u64, LineProblem> {
 #[inline]
 fn nanos(word: &[u8]) -> Option<u64> {
     let word = word.strip_suffix(b":")?;
-    let dot = word.iter().position(|&byte| byte == b'.')?;
+    // Nearly all times have microseconds.
+    let usual = word.len().checked_sub(7).filter(|&at| word[at] == b'.');
+    let dot = usual.or_else(|| word.iter().position(|&byte| byte == b'.'))?;
     let (seconds, fraction) = (&word[..dot], &word[dot + 1..]);
     let missing = 9usize.checked_sub(fraction.len())?;
     let fraction = number::decimal(fraction)? * POWERS_OF_TEN[missing];
@@ -131,23 +136,28 @@ fn nanos(word: &[u8]) -> Option<u64> {
 const POWERS_OF_TEN: [u64; 9] =
     [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// The name without its colon and subsystem. perf's own records (`PERF_RECORD_LOST lost 5`) have no
+/// The name without its colon and subsystem, and its kind. perf's own records (`PERF_RECORD_LOST lost 5`) have no
 /// colon.
 #[inline]
-fn event_name(word: &[u8]) -> Result<&[u8], LineProblem> {
+fn event_name(word: &[u8]) -> Result<(&[u8], Kind), LineProblem> {
     let name = match word.strip_suffix(b":") {
         Some(name) => {
+            let kind = Kind::of(name);
+            if kind != Kind::Other {
+                return Ok((name, kind));
+            }
             let subsystem = memchr::memrchr(b':', name).map_or(0, |colon| colon + 1);
             &name[subsystem..]
         }
         None if word.starts_with(b"PERF_RECORD_") => word,
         None => &[],
     };
-    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./".contains(byte);
+    let allowed =
+        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/');
     if name.is_empty() || name.len() > LONGEST_NAME || !name.iter().all(allowed) {
         return Err(LineProblem::new("event name", word, "a name of up to 256 bytes and a colon"));
     }
-    Ok(name)
+    Ok((name, Kind::of(name)))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::error::{LineProblem, TraceError, Warning};
-use super::event::Event;
+use super::event::{Event, RecentFlags};
 use super::lines::Lines;
 use super::number::find;
 use super::prefix;
@@ -84,6 +84,7 @@ pub struct TraceReader {
     /// The last line, if it has no newline, and whether it was used.
     cut_line: Option<(u64, bool)>,
     finished: bool,
+    flags: RecentFlags,
 }
 
 impl TraceReader {
@@ -123,6 +124,7 @@ impl TraceReader {
             out_of_order: None,
             cut_line: None,
             finished: false,
+            flags: RecentFlags::default(),
         }
     }
 
@@ -150,7 +152,7 @@ impl TraceReader {
                 return if self.events == 0 { Err(self.no_events()) } else { Ok(None) };
             };
             let (number, whole) = (line.number, line.whole);
-            match classify(line.text) {
+            match classify(line.text, &mut self.flags) {
                 Ok(LineKind::Event(line, event)) => {
                     self.events += 1;
                     if !whole {
@@ -279,7 +281,7 @@ enum LineKind<'l> {
 }
 
 #[inline]
-fn classify(text: &[u8]) -> Result<LineKind<'_>, LineProblem> {
+fn classify<'l>(text: &'l [u8], flags: &mut RecentFlags) -> Result<LineKind<'l>, LineProblem> {
     match text {
         [] | [b'\t', ..] => return Ok(LineKind::Nothing),
         [b'#', comment @ ..] => {
@@ -290,15 +292,17 @@ fn classify(text: &[u8]) -> Result<LineKind<'_>, LineProblem> {
                 return Ok(LineKind::Lost(lost));
             }
         }
-        _ if text.trim_ascii().is_empty() => return Ok(LineKind::Nothing),
         _ => {}
     }
-    let line = prefix::parse(text)?;
+    let line = match prefix::parse(text) {
+        Err(_) if text.trim_ascii().is_empty() => return Ok(LineKind::Nothing),
+        result => result?,
+    };
     if line.name == b"PERF_RECORD_LOST" {
         let lost = line.body.strip_prefix(b"lost ").and_then(crate::trace::number::decimal);
         return Ok(LineKind::Lost(lost.unwrap_or(1)));
     }
-    let event = Event::parse(line.name, line.body)?;
+    let event = Event::parse(line.kind, line.body, flags)?;
     Ok(LineKind::Event(line, event))
 }
 
