@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::trace::{Event, MAX_MIGRATETYPE, MAX_ORDER, Origin};
+use crate::trace::{Event, MAX_MIGRATETYPE, MAX_ORDER, Origin, Record, process};
 
 /// The maximum number of different flags, and of different processes, that are counted by name.
 const NAMES: usize = 4096;
@@ -21,19 +21,38 @@ pub struct Requests {
 struct Names {
     named: FxHashMap<Box<[u8]>, u64>,
     others: u64,
+    recent: [Recent; 32],
+}
+
+/// A text that was counted lately: a recording repeats a few texts, so most requests need no look-up by name.
+#[derive(Clone, Debug, Default)]
+struct Recent {
+    text: Vec<u8>,
+    /// Requests that are not yet added to those of its name.
+    more: u64,
 }
 
 impl Requests {
     /// Counts an event if it is a request.
-    pub(super) fn add(&mut self, event: &Event, origin: Origin<'_>) {
+    #[inline]
+    pub(super) fn add(&mut self, record: &Record, origin: Origin<'_>) {
         let (Event::Alloc { order, migratetype, .. }
-        | Event::AllocFailed { order, migratetype, .. }) = *event
+        | Event::AllocFailed { order, migratetype, .. }) = record.event
         else {
             return;
         };
         self.by_order[usize::from(order)][usize::from(migratetype)] += 1;
-        self.by_flags.add(origin.gfp_flags());
-        self.by_process.add(origin.process());
+        let flags = origin.gfp_flags();
+        self.by_flags.add(flags.len(), flags, |flags| flags);
+        self.by_process.add(record.cpu.into(), origin.task(), process);
+    }
+
+    /// Ends the counting. The numbers by name are complete only afterwards.
+    pub(super) fn finish(&mut self) {
+        for slot in 0..self.by_flags.recent.len() {
+            self.by_flags.forget(slot, |flags| flags);
+            self.by_process.forget(slot, process);
+        }
     }
 
     /// All requests.
@@ -65,13 +84,36 @@ impl Requests {
 }
 
 impl Names {
-    fn add(&mut self, name: &[u8]) {
-        if let Some(requests) = self.named.get_mut(name) {
-            *requests += 1;
-        } else if self.named.len() < NAMES {
-            self.named.insert(name.into(), 1);
+    /// Counts a request whose `text` contains a name. `place` chooses the recent text to compare with.
+    #[inline]
+    fn add(&mut self, place: usize, text: &[u8], name: fn(&[u8]) -> &[u8]) {
+        let place = place % self.recent.len();
+        if self.recent[place].text != text {
+            self.forget(place, name);
+            self.count(name(text), 1);
+            self.recent[place].text.extend_from_slice(text);
         } else {
-            self.others += 1;
+            self.recent[place].more += 1;
+        }
+    }
+
+    /// Adds the requests of a recent text to those of its name.
+    fn forget(&mut self, place: usize, name: fn(&[u8]) -> &[u8]) {
+        let Recent { mut text, more } = std::mem::take(&mut self.recent[place]);
+        if more > 0 {
+            self.count(name(&text), more);
+        }
+        text.clear();
+        self.recent[place].text = text;
+    }
+
+    fn count(&mut self, name: &[u8], more: u64) {
+        if let Some(requests) = self.named.get_mut(name) {
+            *requests += more;
+        } else if self.named.len() < NAMES {
+            self.named.insert(name.into(), more);
+        } else {
+            self.others += more;
         }
     }
 
@@ -105,10 +147,11 @@ kworker/0:1-30 [000] ..... 1.0: mm_page_alloc: page=1 pfn=0x10 order=0 migratety
         let mut reader = TraceReader::from_bytes("t", text.into()).unwrap();
         let mut requests = Requests::default();
         while reader
-            .next_with(|record, origin| requests.add(&record.event, origin))
+            .next_with(|record, origin| requests.add(record, origin))
             .unwrap()
             .is_some()
         {}
+        requests.finish();
         requests
     }
 

@@ -73,7 +73,7 @@ impl Survey {
         let mut requests = Requests::default();
         let mut kept = Kept::default();
         while let Some(record) =
-            reader.next_with(|record, origin| requests.add(&record.event, origin))?
+            reader.next_with(|record, origin| requests.add(record, origin))?
         {
             tally.add(&record);
             kept.add(&record);
@@ -89,6 +89,7 @@ impl Survey {
             }
         }
         progress(1.0);
+        requests.finish();
         Ok(Self {
             file: reader.file().to_owned(),
             events: reader.events(),

@@ -323,26 +323,29 @@ impl GfpFlags {
 }
 
 /// The flags of recent requests, one by each length of their text: a recording repeats a few texts.
-#[derive(Debug)]
-pub(super) struct RecentFlags([(Vec<u8>, GfpFlags); 64]);
-
-impl Default for RecentFlags {
-    fn default() -> Self {
-        Self([const { (Vec::new(), GfpFlags::NONE) }; 64])
-    }
+#[derive(Debug, Default)]
+pub(super) struct RecentFlags {
+    texts: [(Vec<u8>, GfpFlags); 32],
+    last: usize,
 }
 
 impl RecentFlags {
     /// As [`GfpFlags::parse`].
     #[inline]
     fn parse(&mut self, text: &[u8]) -> GfpFlags {
-        let (recent, flags) = &mut self.0[text.len() % 64];
+        self.last = text.len() % self.texts.len();
+        let (recent, flags) = &mut self.texts[self.last];
         if recent != text {
             *flags = GfpFlags::parse(text);
             recent.clear();
             recent.extend_from_slice(text);
         }
         *flags
+    }
+
+    /// The text that was parsed last.
+    pub(super) fn last(&self) -> &[u8] {
+        &self.texts[self.last].0
     }
 }
 

@@ -40,6 +40,7 @@ pub use error::{LineProblem, TraceError, Warning};
 pub use event::{Event, ExtFrag, GfpFlags};
 pub(crate) use number::MAX_MIGRATETYPE;
 pub use number::{MAX_CPUS, MAX_ORDER, MAX_PFN};
+pub(crate) use prefix::process;
 pub use reader::{Header, Origin, Record, TraceReader};
 pub use snapshot::Snapshot;
 pub(crate) use source::read_stream;

@@ -71,7 +71,7 @@ fn is_task(text: &[u8]) -> bool {
 }
 
 /// The name of a task without the number after it, and without ftrace's `(tgid)`.
-pub(super) fn process(task: &[u8]) -> &[u8] {
+pub(crate) fn process(task: &[u8]) -> &[u8] {
     let mut task = task.trim_ascii();
     if task.last() == Some(&b')')
         && let Some(open) = memchr::memrchr(b'(', task)

@@ -7,7 +7,6 @@ use std::path::Path;
 use super::error::{LineProblem, TraceError, Warning};
 use super::event::{Event, RecentFlags};
 use super::lines::Lines;
-use super::number::find;
 use super::prefix;
 use super::source::Source;
 
@@ -31,20 +30,20 @@ pub struct Record {
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'l> {
     task: &'l [u8],
-    body: &'l [u8],
+    gfp_flags: &'l [u8],
 }
 
 impl<'l> Origin<'l> {
-    /// The name of the process, without its number.
+    /// The task that caused the event: the name of its process, and its number.
     #[must_use]
-    pub fn process(self) -> &'l [u8] {
-        prefix::process(self.task)
+    pub fn task(self) -> &'l [u8] {
+        self.task
     }
 
-    /// The flags of a request as the kernel prints them; empty for other events.
+    /// The flags of a request as the kernel prints them; for other events those of an earlier request.
     #[must_use]
     pub fn gfp_flags(self) -> &'l [u8] {
-        find(self.body, "gfp_flags")
+        self.gfp_flags
     }
 }
 
@@ -165,7 +164,7 @@ impl TraceReader {
                         return Err(TraceError::Line { file, line: number, problem });
                     }
                     let record = Record { line: number, cpu: line.cpu, nanos: line.nanos, event };
-                    hear(&record, Origin { task: line.task, body: line.body });
+                    hear(&record, Origin { task: line.task, gfp_flags: self.flags.last() });
                     self.note_time(&record);
                     return Ok(Some(record));
                 }
