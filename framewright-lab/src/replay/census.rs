@@ -72,8 +72,8 @@ impl Census {
                 self.see(pfn, order, AtStart::Held(record.cpu)).of = Some(migratetype);
             }
             Event::ZoneLocked { pfn, order, .. } => _ = self.see(pfn, order, AtStart::Free),
-            Event::ExtFrag(event) => {
-                self.see(event.pfn, event.fallback_order, AtStart::Free);
+            Event::ExtFrag { pfn, fallback_order, .. } => {
+                self.see(pfn, fallback_order, AtStart::Free);
             }
             Event::AllocFailed { .. }
             | Event::FreeBatched { .. }

@@ -89,6 +89,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
         // Those of the preparations are not the recording's.
         (0..self.machine.cpus()).for_each(|cpu| _ = self.machine.new_fallbacks(cpu));
         let (mut replayed, every) = (0u64, (self.survey.events / SAMPLES).max(1));
+        let mut next_sample = every;
         let mut last = self.survey.first_nanos;
         self.sample(last);
         while let Some(record) = events.next()? {
@@ -103,8 +104,9 @@ impl<'s, A: Allocator> Engine<'s, A> {
             self.trace(&record);
             last = record.nanos;
             replayed += 1;
-            if replayed.is_multiple_of(every) {
+            if replayed == next_sample {
                 self.sample(last);
+                next_sample += every;
             }
             if replayed.is_multiple_of(PROGRESS_EVERY) {
                 progress(replayed as f64 / self.survey.events.max(1) as f64);
@@ -158,10 +160,17 @@ impl<'s, A: Allocator> Engine<'s, A> {
                 self.logical.unmatched_frees +=
                     u64::from(self.logical.unmatched_frames > unmatched);
             }
-            Event::ExtFrag(event) => {
-                let asked = (event.alloc_order, event.alloc_migratetype);
-                let found = (event.fallback_order, event.fallback_migratetype);
-                self.fallback(record, true, asked, Some(found), event.change_ownership);
+            Event::ExtFrag {
+                alloc_order,
+                fallback_order,
+                alloc_migratetype,
+                fallback_migratetype,
+                change_ownership,
+                ..
+            } => {
+                let asked = (alloc_order, alloc_migratetype);
+                let found = Some((fallback_order, fallback_migratetype));
+                self.fallback(record, true, asked, found, change_ownership);
             }
             // Events of the kernel's lists and zones are counted, not replayed: the library manages
             // its own.

@@ -6,16 +6,24 @@ use std::slice;
 use super::survey::Recording;
 use crate::{
     Error,
-    trace::{Record, TraceReader},
+    trace::{Event, Record, TraceReader},
 };
 
-/// The maximum number of events: 256 MiB, more than five million.
-const MOST: usize = (256 << 20) / size_of::<Record>();
+/// The maximum number of events: 256 MiB, more than eight million.
+const MOST: usize = (256 << 20) / size_of::<KeptRecord>();
+
+/// A record without its line, which only errors need.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeptRecord {
+    cpu: u16,
+    nanos: u64,
+    event: Event,
+}
 
 /// The events of a recording.
 #[derive(Clone, Debug)]
 pub(super) enum Kept {
-    All(Vec<Record>),
+    All(Vec<KeptRecord>),
     TooMany,
 }
 
@@ -33,7 +41,10 @@ impl Kept {
 
     fn add_within(&mut self, most: usize, record: &Record) {
         match self {
-            Self::All(events) if events.len() < most => events.push(*record),
+            Self::All(events) if events.len() < most => {
+                let Record { cpu, nanos, event, .. } = *record;
+                events.push(KeptRecord { cpu, nanos, event });
+            }
             _ => *self = Self::TooMany,
         }
     }
@@ -41,7 +52,7 @@ impl Kept {
 
 /// The events of a recording, in order.
 pub(super) enum Events<'k> {
-    Kept(slice::Iter<'k, Record>),
+    Kept(slice::Iter<'k, KeptRecord>),
     Read(Box<TraceReader>),
 }
 
@@ -58,7 +69,7 @@ impl<'k> Events<'k> {
         })
     }
 
-    /// The next event, or `None` at the end.
+    /// The next event, or `None` at the end. The line of a kept event is unknown: 0.
     ///
     /// # Errors
     ///
@@ -66,7 +77,11 @@ impl<'k> Events<'k> {
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<Record>, Error> {
         match self {
-            Self::Kept(events) => Ok(events.next().copied()),
+            Self::Kept(events) => {
+                let record =
+                    |&KeptRecord { cpu, nanos, event }| Record { line: 0, cpu, nanos, event };
+                Ok(events.next().map(record))
+            }
             Self::Read(reader) => Ok(reader.next_record()?),
         }
     }
@@ -75,7 +90,11 @@ impl<'k> Events<'k> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::Event;
+
+    #[test]
+    fn events_are_kept_in_32_bytes() {
+        assert_eq!((size_of::<Event>(), size_of::<KeptRecord>()), (16, 32));
+    }
 
     #[test]
     fn nothing_is_kept_of_a_recording_that_does_not_fit() {

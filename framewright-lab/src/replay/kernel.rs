@@ -147,12 +147,12 @@ impl KernelCounter {
                 activity.pcpu_drain += 1;
                 activity.pcpu_drain_frames += 1 << order;
             }
-            Event::ExtFrag(event) => {
+            Event::ExtFrag { change_ownership, .. } => {
                 // The kernel emits this event under the zone lock, during a refill. So it proves a
                 // refill even without other events.
                 run = Run::Refill;
                 activity.refill_runs += u64::from(self.run != run);
-                if event.change_ownership {
+                if change_ownership {
                     activity.extfrag_claims += 1;
                 } else {
                     activity.extfrag_steals += 1;

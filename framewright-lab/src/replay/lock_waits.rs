@@ -138,7 +138,7 @@ impl LockWaits {
                 cpu.named = Some(nanos);
                 return count(&mut self.holds, cpu.hold.take());
             }
-            Event::Other | Event::ExtFrag(_) => return,
+            Event::Other | Event::ExtFrag { .. } => return,
             Event::ZoneLocked { pfn, .. } => Some((zone_of(pfn), false)),
             Event::PcpuDrain { pfn, .. } => Some((zone_of(pfn), true)),
             Event::Alloc { .. }

@@ -146,11 +146,7 @@ kworker/0:1-30 [000] ..... 1.0: mm_page_alloc: page=1 pfn=0x10 order=0 migratety
     fn requests(text: &str) -> Requests {
         let mut reader = TraceReader::from_bytes("t", text.into()).unwrap();
         let mut requests = Requests::default();
-        while reader
-            .next_with(|record, origin| requests.add(record, origin))
-            .unwrap()
-            .is_some()
-        {}
+        while reader.next_with(|record, origin| requests.add(record, origin)).unwrap().is_some() {}
         requests.finish();
         requests
     }

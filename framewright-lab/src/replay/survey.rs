@@ -72,9 +72,7 @@ impl Survey {
         let mut tally = Tally::default();
         let mut requests = Requests::default();
         let mut kept = Kept::default();
-        while let Some(record) =
-            reader.next_with(|record, origin| requests.add(record, origin))?
-        {
+        while let Some(record) = reader.next_with(|record, origin| requests.add(record, origin))? {
             tally.add(&record);
             kept.add(&record);
             if tally.census.pageblocks.len() > limit {

@@ -1,11 +1,12 @@
 //! Reads ahead in a thread of its own, so that decompression and parsing use two CPUs.
 //!
-//! At most [`PIECES`] pieces wait for the reader, and the thread has one more, so the memory is bounded. The
-//! thread ends with the input, with an error, or when the reader is dropped.
+//! At most [`PIECES`] pieces wait for the reader, and the thread has one more, so the memory is bounded. The reader
+//! returns each piece to be filled again. The thread ends with the input, with an error, or when the reader is dropped.
 
 use std::{
     io::{self, ErrorKind, Read},
-    sync::mpsc::{Receiver, SyncSender, sync_channel},
+    mem,
+    sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
     thread,
 };
 
@@ -18,6 +19,8 @@ const PIECES: usize = 8;
 pub(super) struct Ahead {
     pieces: Receiver<io::Result<Vec<u8>>>,
     piece: Vec<u8>,
+    /// Takes pieces that were returned completely.
+    read: Sender<Vec<u8>>,
     /// Bytes of the piece that were returned.
     used: usize,
     at_end: bool,
@@ -30,15 +33,23 @@ impl Ahead {
     /// The system cannot start a thread.
     pub(super) fn new(input: impl Read + Send + 'static) -> io::Result<Self> {
         let (sender, pieces) = sync_channel(PIECES);
-        thread::Builder::new().name("decompress".into()).spawn(move || send_all(input, &sender))?;
-        Ok(Self { pieces, piece: Vec::new(), used: 0, at_end: false })
+        let (read, empty) = channel();
+        thread::Builder::new()
+            .name("decompress".into())
+            .spawn(move || send_all(input, &sender, &empty))?;
+        Ok(Self { pieces, piece: Vec::new(), read, used: 0, at_end: false })
     }
 }
 
 /// Sends the pieces of `input`. The last is an error, or is empty: without it, the thread has panicked.
-fn send_all(mut input: impl Read, sender: &SyncSender<io::Result<Vec<u8>>>) {
+fn send_all(
+    mut input: impl Read,
+    sender: &SyncSender<io::Result<Vec<u8>>>,
+    empty: &Receiver<Vec<u8>>,
+) {
     loop {
-        let mut piece = vec![0; PIECE];
+        let mut piece = empty.try_recv().unwrap_or_default();
+        piece.resize(PIECE, 0);
         let result = match input.read(&mut piece) {
             Ok(read) => {
                 piece.truncate(read);
@@ -61,7 +72,10 @@ impl Read for Ahead {
             let died = || io::Error::other("the thread that decompresses has ended early");
             let piece = self.pieces.recv().map_err(|_| died()).flatten();
             self.at_end = piece.as_ref().map_or(true, Vec::is_empty);
-            (self.piece, self.used) = (piece?, 0);
+            let last = mem::replace(&mut self.piece, piece?);
+            self.used = 0;
+            // Sending fails if the thread has ended.
+            _ = self.read.send(last);
         }
         let rest = &self.piece[self.used..];
         let read = rest.len().min(buffer.len());

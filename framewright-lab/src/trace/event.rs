@@ -70,7 +70,24 @@ pub enum Event {
         migratetype: u8,
     },
     /// `mm_page_alloc_extfrag`: a block was claimed or stolen from another migratetype.
-    ExtFrag(ExtFrag),
+    ExtFrag {
+        /// First frame of the found block.
+        pfn: u64,
+        /// Requested order.
+        alloc_order: u8,
+        /// Order of the found block.
+        fallback_order: u8,
+        /// Order of a pageblock on the recorded machine.
+        pageblock_order: u8,
+        /// Requested migratetype.
+        alloc_migratetype: u8,
+        /// Migratetype of the found block's list.
+        fallback_migratetype: u8,
+        /// Whether the found block is smaller than a pageblock.
+        fragmenting: bool,
+        /// Whether the pageblock has the requester's type afterwards: claimed rather than stolen.
+        change_ownership: bool,
+    },
     /// `contention_begin`: a CPU begins to wait for a lock.
     ContentionBegin {
         /// A number of the lock, the same in all events of a recording.
@@ -90,27 +107,6 @@ pub enum Event {
     },
     /// Any other event: skipped, counted by name.
     Other,
-}
-
-/// The fields of `mm_page_alloc_extfrag`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExtFrag {
-    /// First frame of the found block.
-    pub pfn: u64,
-    /// Requested order.
-    pub alloc_order: u8,
-    /// Order of the found block.
-    pub fallback_order: u8,
-    /// Order of a pageblock on the recorded machine.
-    pub pageblock_order: u8,
-    /// Requested migratetype.
-    pub alloc_migratetype: u8,
-    /// Migratetype of the found block's list.
-    pub fallback_migratetype: u8,
-    /// Whether the found block is smaller than a pageblock.
-    pub fragmenting: bool,
-    /// Whether the pageblock has the requester's type afterwards: claimed rather than stolen.
-    pub change_ownership: bool,
 }
 
 /// The events that are decoded.
@@ -236,7 +232,7 @@ fn extfrag(body: &[u8]) -> Result<Event, LineProblem> {
     let order = |key| number::order(key, required(key, find(body, key))?);
     let migratetype = |key| number::migratetype(key, required(key, find(body, key))?);
     let flag = |key| number::flag(key, required(key, find(body, key))?);
-    Ok(Event::ExtFrag(ExtFrag {
+    Ok(Event::ExtFrag {
         pfn: number::pfn(required("pfn", find(body, "pfn"))?)?,
         alloc_order: order("alloc_order")?,
         fallback_order: order("fallback_order")?,
@@ -245,7 +241,7 @@ fn extfrag(body: &[u8]) -> Result<Event, LineProblem> {
         fallback_migratetype: migratetype("fallback_migratetype")?,
         fragmenting: flag("fragmenting")?,
         change_ownership: flag("change_ownership")?,
-    }))
+    })
 }
 
 /// The flags of a recorded request that matter to an allocator.
@@ -439,7 +435,7 @@ mod tests {
                     alloc_migratetype=0 fallback_migratetype=1 fragmenting=0 change_ownership=1";
         assert_eq!(
             parse("mm_page_alloc_extfrag", body),
-            Ok(Event::ExtFrag(ExtFrag {
+            Ok(Event::ExtFrag {
                 pfn: 0x156c00,
                 alloc_order: 3,
                 fallback_order: 10,
@@ -448,7 +444,7 @@ mod tests {
                 fallback_migratetype: 1,
                 fragmenting: false,
                 change_ownership: true,
-            }))
+            })
         );
     }
 

@@ -37,7 +37,7 @@ mod source;
 pub(crate) mod zstd;
 
 pub use error::{LineProblem, TraceError, Warning};
-pub use event::{Event, ExtFrag, GfpFlags};
+pub use event::{Event, GfpFlags};
 pub(crate) use number::MAX_MIGRATETYPE;
 pub use number::{MAX_CPUS, MAX_ORDER, MAX_PFN};
 pub(crate) use prefix::process;

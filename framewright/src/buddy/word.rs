@@ -94,13 +94,10 @@ pub(super) fn overrun(heads: u64, order: u8, free_or_head: u64) -> u64 {
 pub(super) fn count_blocks(word: u64) -> [u32; 7] {
     let mut counts = [0; 7];
     let mut starts = word;
-    let mut k = 0;
-    // Most words have no large block.
-    while starts != 0 {
+    for k in 0..=WORD_ORDER {
         let larger = if k < WORD_ORDER { joined(starts, k) } else { 0 };
         counts[usize::from(k)] = starts.count_ones() - 2 * larger.count_ones();
         starts = larger;
-        k += 1;
     }
     counts
 }
