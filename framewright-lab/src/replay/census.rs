@@ -224,11 +224,10 @@ impl<B> Ledger<B> {
 
     /// The last piece that overlaps the block at `pfn`.
     fn overlapping(&self, pfn: u64, order: Order) -> Option<u32> {
-        let pageblocks = by_pageblock(pfn, order).rev();
-        pageblocks
-            .flat_map(|(pfn, frames)| self.frames.of(pfn, frames).iter().rev())
-            .find(|&&number| number > 0)
-            .copied()
+        by_pageblock(pfn, order).rev().find_map(|(pfn, frames)| {
+            let numbers = self.frames.of(pfn, frames);
+            numbers.iter().rfind(|&&number| number > 0).copied()
+        })
     }
 
     fn remove(&mut self, number: u32) -> Piece<B> {

@@ -127,22 +127,27 @@ fn small(text: &[u8], limit: u64) -> Option<u8> {
     decimal(text).filter(|&v| v <= limit).and_then(|v| u8::try_from(v).ok())
 }
 
-/// The position of the first blank, or the length of `text`. Words are short, so eight bytes at a time are faster than a
-/// call of `memchr`.
+/// The position of the first `byte`. Words are short, so eight bytes at a time are faster than a call of `memchr`.
 #[inline]
-pub(super) fn blank(text: &[u8]) -> usize {
+pub(super) fn position(byte: u8, text: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
     let (chunks, rest) = text.as_chunks();
     for (at, chunk) in (0..).step_by(8).zip(chunks) {
-        let differs = u64::from_le_bytes(*chunk) ^ ONES * u64::from(b' ');
+        let differs = u64::from_le_bytes(*chunk) ^ ONES * u64::from(byte);
         // The lowest bit set is that of the first byte that does not differ.
         let same = differs.wrapping_sub(ONES) & !differs & ONES << 7;
         if same != 0 {
-            return at + same.trailing_zeros() as usize / 8;
+            return Some(at + same.trailing_zeros() as usize / 8);
         }
     }
-    let in_rest = rest.iter().position(|&byte| byte == b' ');
-    in_rest.map_or(text.len(), |at| text.len() - rest.len() + at)
+    let in_rest = rest.iter().position(|&other| other == byte);
+    in_rest.map(|at| text.len() - rest.len() + at)
+}
+
+/// The length of the word at the start: up to the first blank.
+#[inline]
+pub(super) fn word(text: &[u8]) -> usize {
+    position(b' ', text).unwrap_or(text.len())
 }
 
 /// The values of the keys of frequent events; empty if the body lacks them.
@@ -162,7 +167,7 @@ impl<'b> Fields<'b> {
         let mut fields = Self::default();
         let mut rest = body;
         while !rest.is_empty() {
-            let (word, after) = rest.split_at(blank(rest));
+            let (word, after) = rest.split_at(word(rest));
             rest = after.get(1..).unwrap_or_default();
             match word {
                 [b'p', b'a', b'g', b'e', b'=', ..] | [] => {}
@@ -256,9 +261,9 @@ mod tests {
     #[test]
     fn a_word_ends_at_the_first_blank() {
         for length in 0..40 {
-            let word = b"\x1f!=\xa0\x00".repeat(8)[..length].to_vec();
-            assert_eq!(blank(&word), length);
-            assert_eq!(blank(&[&word[..], b" x \xa0 and more words"].concat()), length);
+            let text = b"\x1f!=\xa0\x00".repeat(8)[..length].to_vec();
+            assert_eq!(word(&text), length);
+            assert_eq!(word(&[&text[..], b" x \xa0 and more words"].concat()), length);
         }
     }
 

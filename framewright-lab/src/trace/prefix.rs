@@ -45,7 +45,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Line<'_>, LineProblem> {
     let head = &line[..line.len().min(HEAD)];
     let mut from = 0;
     let mut first_problem = None;
-    while let Some(at) = memchr::memchr(b'[', &head[from..]) {
+    while let Some(at) = number::position(b'[', &head[from..]) {
         let bracket = from + at;
         if is_task(&line[..bracket]) {
             match after_bracket(&line[bracket + 1..]) {
@@ -109,7 +109,7 @@ fn after_bracket(text: &[u8]) -> Result<Line<'_>, LineProblem> {
 #[inline]
 fn next_word(text: &[u8]) -> (&[u8], &[u8]) {
     let text = text.trim_ascii_start();
-    let (word, rest) = text.split_at(number::blank(text));
+    let (word, rest) = text.split_at(number::word(text));
     (word, rest.trim_ascii_start())
 }
 
