@@ -132,8 +132,9 @@ fn small(text: &[u8], limit: u64) -> Option<u8> {
 pub(super) fn position(byte: u8, text: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 255;
     let (chunks, rest) = text.as_chunks();
+    let wanted = ONES * u64::from(byte);
     for (at, chunk) in (0..).step_by(8).zip(chunks) {
-        let differs = u64::from_le_bytes(*chunk) ^ ONES * u64::from(byte);
+        let differs = u64::from_le_bytes(*chunk) ^ wanted;
         // The lowest bit set is that of the first byte that does not differ.
         let same = differs.wrapping_sub(ONES) & !differs & ONES << 7;
         if same != 0 {
