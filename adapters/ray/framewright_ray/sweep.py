@@ -196,12 +196,12 @@ def cluster(address: str | None, folder: Path) -> Iterator[None]:
         ray.init(address=address, runtime_env={"py_modules": [str(folder)]}, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise BadInput(f"cannot connect to a Ray cluster: {reason(error)}") from None
-    try:
-        # Ray's messages about nodes and tasks would go to standard output.
-        with contextlib.redirect_stdout(sys.stderr):
+    # Ray's messages about nodes and tasks would go to standard output, the last ones during the shutdown.
+    with contextlib.redirect_stdout(sys.stderr):
+        try:
             yield
-    finally:
-        ray.shutdown()
+        finally:
+            ray.shutdown()
 
 
 def check_address(address: str) -> None:

@@ -41,6 +41,11 @@ def stopped_program(driver: subprocess.Popen, node) -> psutil.Process:
     return until(driver, programs)
 
 
+def wait_until_gone(driver: subprocess.Popen, program: psutil.Process):
+    """A program does not survive its worker."""
+    until(driver, lambda: not program.is_running() or program.status() == psutil.STATUS_ZOMBIE)
+
+
 def test_a_killed_node_and_a_killed_program_do_not_change_the_table(cluster, nodes, place):
     place.plan(window="500ms")
     driver = place.start("--shards", "12")
@@ -51,9 +56,41 @@ def test_a_killed_node_and_a_killed_program_do_not_change_the_table(cluster, nod
 
     left_behind = stopped_program(driver, nodes[0])
     cluster.remove_node(nodes[0], allow_graceful=False)
-    until(driver, lambda: not left_behind.is_running() or left_behind.status() == psutil.STATUS_ZOMBIE)
-    assert len(place.shards()) < 11, "the sweep was over before the node was killed"
+    wait_until_gone(driver, left_behind)
+    ends_with_all_runs(driver, place)
 
+
+def test_a_killed_worker_does_not_change_the_table(nodes, place):
+    place.plan(window="500ms")
+    driver = place.start("--shards", "12")
+    until(driver, lambda: len(place.shards()) >= 2)
+
+    program = stopped_program(driver, nodes[1])
+    worker = program.parent()
+    assert worker.parent() == raylet(nodes[1]), worker
+    worker.kill()
+    wait_until_gone(driver, program)
+    assert raylet(nodes[1]).is_running()
+    ends_with_all_runs(driver, place)
+
+
+def test_a_killed_raylet_does_not_change_the_table(nodes, place):
+    place.plan(window="500ms")
+    driver = place.start("--shards", "12")
+    until(driver, lambda: len(place.shards()) >= 2)
+
+    # Its worker and its program are not killed: they end by themselves.
+    program = stopped_program(driver, nodes[0])
+    killed = nodes[0].all_processes["raylet"][0].process
+    killed.kill()
+    killed.wait()
+    wait_until_gone(driver, program)
+    ends_with_all_runs(driver, place)
+
+
+def ends_with_all_runs(driver: subprocess.Popen, place):
+    """The sweep, which is not over yet, ends with the table of `framewright sweep`."""
+    assert len(place.shards()) < 11, "the sweep was over before the last kill"
     out, err = driver.communicate(timeout=240)
     assert (driver.returncode, out) == (0, "24 runs, 0 failed\n"), err
     assert place.bytes() == place.expected()
