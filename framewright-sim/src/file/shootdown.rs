@@ -27,6 +27,8 @@ pub(super) struct Counted<'l, 'm> {
     memory: &'l Memory<'m, Simulated>,
     shooter: Shooter<'l, 'm>,
     costs: Cell<FlushCosts>,
+    /// CPUs whose time is being counted.
+    timed: Cell<CpuSet>,
     /// CPUs that clean pages now.
     writers: Cell<CpuSet>,
 }
@@ -34,7 +36,8 @@ pub(super) struct Counted<'l, 'm> {
 impl<'l, 'm> Counted<'l, 'm> {
     pub(super) fn new(memory: &'l Memory<'m, Simulated>, mmu: &'l Mmu) -> Self {
         let shooter = Shooter::new(mmu, memory);
-        Self { memory, shooter, costs: Cell::default(), writers: Cell::default() }
+        let (timed, writers) = (Cell::default(), Cell::default());
+        Self { memory, shooter, costs: Cell::default(), timed, writers }
     }
 
     /// The costs so far.
@@ -44,25 +47,45 @@ impl<'l, 'm> Counted<'l, 'm> {
 
     /// Counts the interrupts of `cpu` as write-back while `body` runs.
     pub(super) fn for_writes<R>(&self, cpu: CpuId, body: impl FnOnce() -> R) -> R {
-        let mut with = self.writers.get();
-        with.insert(cpu);
-        self.writers.set(with);
-        let result = body();
-        let mut without = self.writers.get();
-        without.remove(cpu);
-        self.writers.set(without);
-        result
+        within(&self.writers, cpu, body)
     }
 
-    fn spend(&self, cycles: u64, for_writes: u64) {
-        let FlushCosts { cycles: before, for_writes: so_far } = self.costs.get();
-        let costs = FlushCosts { cycles: before + cycles, for_writes: so_far + for_writes };
-        self.costs.set(costs);
+    /// Counts the time of `body` on `cpu`, and `more` cycles. A handler that interrupts such a body counts nothing:
+    /// its time is a part of the time of that body.
+    fn time(&self, cpu: Cpu<'_>, more: u64, body: impl FnOnce()) {
+        if self.timed.get().contains(cpu.id()) {
+            return body();
+        }
+        let began = cpu.now();
+        within(&self.timed, cpu.id(), body);
+        let costs = self.costs.get();
+        self.costs.set(FlushCosts { cycles: costs.cycles + cpu.now() - began + more, ..costs });
+    }
+
+    /// Serves the requests to `cpu`, in the handler of their interrupt.
+    fn serve(&self, cpu: Cpu<'_>) {
+        let model = cpu.model();
+        // SAFETY: the shooter reaches the units of this machine. They cache translations, and nothing else does.
+        #[allow(unsafe_code)]
+        let flusher = unsafe { self.memory.flusher(cpu.id(), self) };
+        self.time(cpu, model.entry + model.acknowledge, || flusher.serve());
     }
 
     fn current(&self) -> Option<Cpu<'l>> {
         self.memory.platform().machine().current()
     }
+}
+
+/// Runs `body` with `cpu` in `set`.
+fn within<R>(set: &Cell<CpuSet>, cpu: CpuId, body: impl FnOnce() -> R) -> R {
+    let mut with = set.get();
+    with.insert(cpu);
+    set.set(with);
+    let result = body();
+    let mut without = set.get();
+    without.remove(cpu);
+    set.set(without);
+    result
 }
 
 impl Shootdown for Counted<'_, '_> {
@@ -71,20 +94,18 @@ impl Shootdown for Counted<'_, '_> {
     }
 
     fn invalidate(&self, cpu: CpuId, scope: Scope) {
-        let now = || self.current().map_or(0, |cpu| cpu.now());
-        let began = now();
-        self.shooter.invalidate(cpu, scope);
-        self.spend(now() - began, 0);
+        let Some(current) = self.current() else { return };
+        self.time(current, 0, || self.shooter.invalidate(cpu, scope));
     }
 
     fn interrupt(&self, from: CpuId, targets: &CpuMask) {
         let Some(cpu) = self.current() else { return };
-        let began = cpu.now();
-        self.shooter.interrupt(from, targets);
-        let interrupts = u64::from(targets.count());
-        let writes = self.writers.get().contains(from);
-        let served = interrupts * (cpu.model().entry + cpu.model().acknowledge);
-        self.spend(cpu.now() - began + served, if writes { interrupts } else { 0 });
+        if self.writers.get().contains(from) {
+            let costs = self.costs.get();
+            let for_writes = costs.for_writes + u64::from(targets.count());
+            self.costs.set(FlushCosts { for_writes, ..costs });
+        }
+        self.time(cpu, 0, || self.shooter.interrupt_with(targets, &|cpu| self.serve(cpu)));
     }
 
     fn is_lazy(&self, cpu: CpuId) -> bool {

@@ -49,14 +49,20 @@ impl<'l, 'm> Shooter<'l, 'm> {
         self.memory.platform().machine().current()
     }
 
-    fn handler(&self) -> Handler {
-        // SAFETY: `Cpu::interrupt` runs the handler, and returns once all targets have. `self` is
+    /// Interrupts `targets`, whose handlers call `serve`, and waits for them.
+    pub(crate) fn interrupt_with(&self, targets: &CpuMask, serve: &dyn Fn(Cpu<'_>)) {
+        let Some(cpu) = self.current() else { return };
+        self.mmu.count(|stats| {
+            stats.remote_flushes += 1;
+            stats.interrupts += u64::from(targets.count());
+        });
+        // SAFETY: `Cpu::interrupt` runs the handler, and returns once all targets have. `serve` is
         // borrowed until then. If the run fails meanwhile, no CPU runs the handler any more, and
         // dropping a reference does nothing.
-        let shooter: &'static Shooter<'static, 'static> = unsafe {
-            std::mem::transmute::<&Shooter<'_, '_>, &'static Shooter<'static, 'static>>(self)
-        };
-        Rc::new(move |cpu| shooter.flusher(cpu).serve())
+        let serve: &'static dyn Fn(Cpu<'_>) =
+            unsafe { std::mem::transmute::<&dyn Fn(Cpu<'_>), &'static dyn Fn(Cpu<'_>)>(serve) };
+        let handler: Handler = Rc::new(serve);
+        cpu.interrupt(targets.iter(), &handler);
     }
 }
 
@@ -73,12 +79,7 @@ impl Shootdown for Shooter<'_, '_> {
     }
 
     fn interrupt(&self, _from: CpuId, targets: &CpuMask) {
-        let Some(cpu) = self.current() else { return };
-        self.mmu.count(|stats| {
-            stats.remote_flushes += 1;
-            stats.interrupts += u64::from(targets.count());
-        });
-        cpu.interrupt(targets.iter(), &self.handler());
+        self.interrupt_with(targets, &|cpu| self.flusher(cpu).serve());
     }
 
     fn is_lazy(&self, other: CpuId) -> bool {

@@ -8,6 +8,7 @@ use crate::{
 };
 use std::cell::RefCell;
 
+mod flush_costs;
 mod hunting;
 mod parts;
 
