@@ -9,7 +9,8 @@
 //! machines of [`qemu`].
 //! [`paging`] contains workloads with more pages than memory has frames, [`host_paging`] runs one
 //! of them on threads over real memory, and [`high_alloc`] requests huge pages on a machine under
-//! load. [`reproduce`] compares published results with the library. [`report`] is the form of every
+//! load. [`reproduce`] compares published results with the library. [`samples`] are the memory of a
+//! run over time. [`report`] is the form of every
 //! result, [`plot`] draws it, and [`html`] shows it as a page. [`sweep`] runs all combinations of machines, settings and
 //! seeds, and writes one table.
 //!
@@ -52,6 +53,7 @@ pub mod replay;
 pub mod report;
 #[cfg(feature = "full")]
 pub mod reproduce;
+pub mod samples;
 #[cfg(feature = "host")]
 mod setting;
 pub mod simulated;

@@ -5,7 +5,7 @@ use framewright::{
     Tuning,
     tuning::{KEYS, TuningError},
 };
-use framewright_lab::{perfetto::Trace, workloads::Side};
+use framewright_lab::{perfetto::Trace, samples::Watch, workloads::Side};
 use std::{
     path::{Path, PathBuf},
     str::FromStr,
@@ -89,6 +89,11 @@ impl RunArgs {
     /// All seeds.
     pub(crate) fn all_seeds(&self) -> Vec<u64> {
         (0..u64::from(self.seeds)).map(|more| self.first_seed().wrapping_add(more)).collect()
+    }
+
+    /// What is recorded of runs on simulated machines: the trace, and the memory for the page.
+    pub(crate) fn watch<'t>(&self, trace: Option<&'t Trace>) -> Watch<'t> {
+        Watch { trace, memory: self.files.html.is_some() }
     }
 }
 

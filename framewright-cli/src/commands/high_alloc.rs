@@ -161,9 +161,10 @@ fn simulated(spec: &Spec, args: &HighAllocArgs) -> Result<Outcome, Failure> {
     let work = requests(spec, args)?;
     let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());
     let trace = args.trace.begin()?;
-    let mut measured = progress::during("high-alloc", |tell| {
-        work.run_traced(&sides, &seeds, trace.as_ref(), tell)
-    })?;
+    let mut watch = args.run.watch(trace.as_ref());
+    watch.memory |= picture.is_some();
+    let mut measured =
+        progress::during("high-alloc", |tell| work.run_watched(&sides, &seeds, watch, tell))?;
     output::save_trace(trace)?;
     let details = Details::of(&measured);
     let drawn = measured.picture.take();
@@ -192,7 +193,6 @@ pub(crate) fn requests(spec: &Spec, args: &HighAllocArgs) -> Result<HighAlloc, F
         from: from.map(State::open).transpose().map_err(Failure::bad_input)?,
         environment: Environment::default(),
         quick: args.run.quick,
-        watched: args.picture.is_some() || args.run.files.html.is_some(),
     };
     refuse(&work)?;
     Ok(work)

@@ -8,9 +8,9 @@ use framewright_lab::{
     host_paging::HostPaging,
     html::Details,
     paging::{self, Paging, Work},
-    perfetto::Trace,
     plot::Axis,
     report::Measured,
+    samples::Watch,
     workloads::{
         cdn::Cdn,
         mmap_read::{MmapRead, Readers},
@@ -240,11 +240,11 @@ pub(crate) fn paging(work: Work, args: &PagingArgs) -> Result<Paging, Failure> {
 pub(crate) fn measure(
     paging: &Paging,
     args: &PagingArgs,
-    trace: Option<&Trace>,
+    watch: Watch<'_>,
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<Measured, Failure> {
     let (sides, seeds) = (args.run.settings.sides(), args.run.all_seeds());
-    let measured = paging.run_traced(&sides, &seeds, trace, tell);
+    let measured = paging.run_watched(&sides, &seeds, watch, tell);
     measured.map_err(|error| about_memory(error, args.memory))
 }
 
@@ -258,8 +258,10 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
     note_inherited(&args.machine);
     let (name, spec, frames) = (paging.work.name(), &paging.spec, paging.frames);
     let trace = args.trace.begin()?;
-    let measured = progress::during(name, |tell| measure(&paging, args, trace.as_ref(), tell))?;
+    let watch = args.run.watch(trace.as_ref());
+    let measured = progress::during(name, |tell| measure(&paging, args, watch, tell))?;
     output::save_trace(trace)?;
+    let details = Details::of(&measured);
     let report = report(name, spec.name().to_owned(), Some(args.run.first_seed()), measured);
     let report = report.over_seeds(args.run.seeds);
     let draw = || paging::plot(&report.runs, &paging.work, &report.command.join(" ")).svg();
@@ -276,7 +278,7 @@ fn run(work: Work, args: &PagingArgs) -> Result<Outcome, Failure> {
         Work::MmapRead(_) => Axis::whole("24ths of the files"),
         Work::Cdn(_) => Axis::whole("hours (24 hours read 2,500 times the memory)"),
     };
-    let details = Details { time, ..Details::default() };
+    let details = Details { time, ..details };
     finish_with(&report, details, &args.run.files, &text)
 }
 

@@ -8,9 +8,9 @@ use clap::{Args as ArgGroup, ValueEnum};
 use framewright_lab::{
     Error,
     html::Details,
-    perfetto::Trace,
     plot::Axis,
     report::{Measured, Report, Run, Style, Table, decimal},
+    samples::Watch,
     simulated::{
         Column, ListSizes, MODEL_NOTE, Plan, Simulation,
         scaling::{self, SERIES, Scaling, unit_of},
@@ -360,15 +360,17 @@ fn simulated(work: &Workload, spec: &Spec, args: &WorkloadArgs) -> Result<Outcom
     let columns = columns(args);
     let trace = args.trace.begin()?;
     let measured = progress::during(work.name(), |tell| {
-        measure(&simulation, &columns, args, trace.as_ref(), tell)
+        measure(&simulation, &columns, args, args.run.watch(trace.as_ref()), tell)
     })?;
     output::save_trace(trace)?;
+    let details = Details::of(&measured);
     let seed = Some(args.run.first_seed());
     let report = report(work.name(), spec.name().to_owned(), seed, measured);
     let report = report.over_seeds(args.run.seeds);
     let frames = simulation.frames.unwrap_or_else(|| spec.frames());
     let head = print::head(print::simulated(spec, frames, &time(&report, simulation.plan)));
-    finish(&report, &args.run.files, &(head + &print::body(&report, output::style())))
+    let text = head + &print::body(&report, output::style());
+    finish_with(&report, details, &args.run.files, &text)
 }
 
 /// The workload on a simulated machine, with the options of `args`.
@@ -384,13 +386,13 @@ pub(crate) fn measure(
     simulation: &Simulation,
     columns: &[Column],
     args: &WorkloadArgs,
-    trace: Option<&Trace>,
+    watch: Watch<'_>,
     tell: &mut dyn FnMut(u64, u64),
 ) -> Result<Measured, Failure> {
     let lists = args.lists.map(|lists| lists.0);
     let columns: Vec<Column> =
         columns.iter().map(|column| simulation.with_lists(column, lists)).collect();
-    let measured = simulation.run_traced(&columns, &args.run.all_seeds(), trace, tell);
+    let measured = simulation.run_watched(&columns, &args.run.all_seeds(), watch, tell);
     measured.map_err(|error| about_memory(error, args.memory))
 }
 

@@ -101,6 +101,37 @@ fn two_sides_are_beside_one_another_with_marks() {
 }
 
 #[test]
+fn runs_on_simulated_machines_show_free_memory_over_time() {
+    let run = |args: &str| page_of(&args.split(' ').collect::<Vec<_>>());
+    let on = "--machine uniform:2 --window 5ms --warm-up 1ms --vs pcp.batch=31";
+    let (ours, theirs) = ("framewright vs", Some("list-buddy base"));
+    for (page, ours, theirs) in [
+        (run(&format!("run page-fault {on}")), ours, theirs),
+        (run(&format!("run kbuild {on}")), ours, theirs),
+        (run(&format!("run socket-pairs {on}")), ours, theirs),
+        (run("run mmap-read --machine uniform:2 --quick"), "framewright", None),
+        (run(&HIGH_ALLOC.join(" ")), "framewright", None),
+        #[cfg(feature = "full")]
+        (
+            run("run churn --machine uniform:2 --memory 64MiB --operations 100000 --occupancy 50"),
+            "framewright, 50 % in use",
+            Some("list-buddy, 50 % in use"),
+        ),
+    ] {
+        let chart = |of: &str| {
+            let caption = format!("<figcaption>{of}</figcaption>");
+            page.split("<figure").find(|figure| figure.contains(&caption)).map(str::to_owned)
+        };
+        for side in [Some(ours), theirs].into_iter().flatten() {
+            let chart = chart(&format!("free blocks by order, {side}")).expect(side);
+            assert!(chart.contains("order 10") && chart.matches("],[").count() > 3, "{chart}");
+        }
+        let chart = chart(&format!("free frames by migratetype, {ours}")).expect(ours);
+        assert!(chart.contains("movable") && chart.matches("],[").count() > 3, "{chart}");
+    }
+}
+
+#[test]
 fn high_alloc_has_a_map_of_memory_and_histograms() {
     let page = page_of(&HIGH_ALLOC);
     for part in [

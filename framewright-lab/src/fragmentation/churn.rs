@@ -206,6 +206,7 @@ impl Experiment for Churn {
             refused_huge,
             calls,
             series,
+            samples: Vec::new(),
         })
     }
 }
@@ -333,6 +334,7 @@ impl Experiment for Replace {
             refused_huge: None,
             calls: cpus.calls(),
             series,
+            samples: Vec::new(),
         })
     }
 }

@@ -49,6 +49,7 @@ use crate::{
         Check, Point, Run,
         figure::{Figure, metrics},
     },
+    samples::Sample,
 };
 
 /// The series of both experiments: pageblocks without allocated frames.
@@ -64,6 +65,8 @@ pub struct Section {
     pub share: u8,
     /// One for each column.
     pub runs: Vec<Run>,
+    /// The memory over time by column, if it was sampled.
+    pub samples: Vec<(String, Vec<Sample>)>,
 }
 
 /// The result of an experiment.
@@ -194,6 +197,7 @@ fn run<E: Experiment>(
             .zip(outcomes)
             .map(|(column, outcomes)| run_of::<E>(column, *share, outcomes))
             .collect(),
+        samples: setup.columns.iter().zip(outcomes).map(samples_of).collect(),
     });
     Ok(FragmentationResult { sections: sections.collect(), checks: vec![all_back(&lost, plays)] })
 }
@@ -209,6 +213,10 @@ fn all_back(lost: &[String], plays: usize) -> Check {
         ),
     };
     Check { name: "frames".to_owned(), passed: lost.is_empty(), detail }
+}
+
+fn samples_of((column, outcomes): (&Column, &Vec<Outcome>)) -> (String, Vec<Sample>) {
+    (column.label.clone(), outcomes.first().map_or_else(Vec::new, |it| it.samples.clone()))
 }
 
 fn run_of<E: Experiment>(column: &Column, share: u8, outcomes: &[Outcome]) -> Run {

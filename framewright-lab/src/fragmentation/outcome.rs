@@ -16,7 +16,10 @@ use std::{
 };
 
 use super::{cpu::Calls, subject::Locks};
-use crate::report::{Point, figure::ratio};
+use crate::{
+    report::{Point, figure::ratio},
+    samples::Sample,
+};
 
 /// The result of one run of one allocator.
 #[derive(Clone, Debug)]
@@ -33,6 +36,8 @@ pub(super) struct Outcome {
     pub(super) locks: Option<Locks>,
     /// Pageblocks without allocated frames, over time.
     pub(super) series: Vec<Point>,
+    /// The memory over time, on a simulated machine, if it was sampled.
+    pub(super) samples: Vec<Sample>,
 }
 
 pub(super) fn ideal(outcome: &Outcome) -> Option<f64> {

@@ -26,6 +26,7 @@ use crate::{
     Error,
     invariants::all_free,
     micro::framewright_row::{Blocks, OurWorker},
+    samples::{MemoryState, Watch, Watcher},
     simulated::{Lists, Zones, column::Nodes, lock_cycles, memory::on_memory},
     workloads::Counts,
 };
@@ -41,6 +42,8 @@ pub struct SimulatedCpus {
     pub spec: Spec,
     /// Modelled nanoseconds between two operations of a CPU.
     pub think_ns: u64,
+    /// Whether the memory of the runs with the first seed is sampled, for [`Section::samples`](super::Section::samples).
+    pub samples_memory: bool,
 }
 
 impl SimulatedCpus {
@@ -177,7 +180,8 @@ pub(super) fn play<E: Experiment>(
     seed: u64,
     tell: &mut dyn FnMut(u64),
 ) -> Result<Ended, Error> {
-    let SimulatedCpus { spec, think_ns } = machine;
+    let SimulatedCpus { spec, think_ns, samples_memory } = machine;
+    let watch = Watch { trace: None, memory: *samples_memory }.of(seed, &setup.seeds);
     let nodes = Nodes::new(spec, setup.frames);
     // Each node has whole pageblocks, so there may be slightly more frames than requested.
     let setup = &Setup { frames: nodes.frames(), ..setup.clone() };
@@ -195,9 +199,14 @@ pub(super) fn play<E: Experiment>(
                 drain: &|| memory.drain_all(),
                 counts: &|| memory.stats().into(),
             };
-            let outcome = run(subject, experiment, setup, share, seed, tell)?;
+            let watcher = Watcher::start(watch, machine, &column.label);
+            let mut tell = |step| {
+                watcher.sample_now(|| Some(MemoryState::of(memory)));
+                tell(step);
+            };
+            let outcome = run(subject, experiment, setup, share, seed, &mut tell)?;
             all_free(memory).map_err(broken)?;
-            Ok(ended(outcome, 0))
+            Ok(ended(Outcome { samples: watcher.samples(), ..outcome }, 0))
         });
     }
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
@@ -210,8 +219,13 @@ pub(super) fn play<E: Experiment>(
         drain: &|| zones.drain(),
         counts: &|| zones.counts(),
     };
-    let outcome = run(subject, experiment, setup, share, seed, tell)?;
-    Ok(ended(outcome, zones.missing()))
+    let watcher = Watcher::start(watch, &machine, &column.label);
+    let mut tell = |step| {
+        watcher.sample_now(|| zones.state());
+        tell(step);
+    };
+    let outcome = run(subject, experiment, setup, share, seed, &mut tell)?;
+    Ok(ended(Outcome { samples: watcher.samples(), ..outcome }, zones.missing()))
 }
 
 /// Runs the experiment and frees everything.

@@ -9,6 +9,7 @@ use crate::{
         Run, Unit,
         figure::{Figure, Over, counters, metrics},
     },
+    samples::Sample,
     workloads::{EXPIRED, Side},
 };
 
@@ -156,6 +157,8 @@ pub(crate) struct Outcome {
     pub(crate) device: u64,
     /// Snapshots of memory, if it was watched.
     pub(crate) seen: Vec<Snapshot>,
+    /// The memory over time, if it was watched.
+    pub(crate) samples: Vec<Sample>,
 }
 
 /// A count of the whole run, by the kernel's name if it has one.

@@ -74,9 +74,9 @@ use framewright_sim::machine::Spec;
 
 use crate::{
     Error, parallel,
-    perfetto::Trace,
     replay::State,
     report::{Check, Measured, Run, Times, each_run},
+    samples::Watch,
     workloads::Side,
 };
 pub use environment::Environment;
@@ -112,7 +112,7 @@ impl Flags {
 ///
 /// ```
 /// use framewright::Tuning;
-/// use framewright_lab::{high_alloc::{Environment, Flags, HighAlloc}, workloads::Side};
+/// use framewright_lab::{high_alloc::{Environment, Flags, HighAlloc}, samples::Watch, workloads::Side};
 /// use framewright_sim::machine::Spec;
 ///
 /// let work = HighAlloc {
@@ -122,10 +122,10 @@ impl Flags {
 ///     from: None,
 ///     environment: Environment::default(),
 ///     quick: true,
-///     watched: true, // for the picture
 /// };
 /// let side = Side { label: "default".into(), tuning: Tuning::default(), settings: Default::default() };
-/// let measured = work.run(&[side], &[1], &mut |_, _| ())?;
+/// let watch = Watch { memory: true, ..Watch::default() }; // for the picture
+/// let measured = work.run_watched(&[side], &[1], watch, &mut |_, _| ())?;
 /// println!("{} % of the requests succeeded", measured.runs[0].metrics["success1_mean_pct"].median);
 /// assert!(measured.picture.expect("it was watched").starts_with("<svg"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -144,8 +144,6 @@ pub struct HighAlloc {
     pub environment: Environment,
     /// Short run: every wait takes a fifth of its usual time.
     pub quick: bool,
-    /// Whether snapshots of memory are taken, for [`Measured::picture`].
-    pub watched: bool,
 }
 
 /// The label of a side: its name and its settings.
@@ -194,24 +192,24 @@ impl HighAlloc {
         seeds: &[u64],
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<Measured, Error> {
-        self.run_traced(sides, seeds, None, progress)
+        self.run_watched(sides, seeds, Watch::default(), progress)
     }
 
-    /// As [`HighAlloc::run`]. `trace` gets the trace of every run; the runs then follow each other.
+    /// As [`HighAlloc::run`]. The runs are watched; with a trace they follow each other.
     ///
     /// # Errors
     ///
     /// As [`HighAlloc::run`].
-    pub fn run_traced(
+    pub fn run_watched(
         &self,
         sides: &[Side],
         seeds: &[u64],
-        trace: Option<&Trace>,
+        watch: Watch<'_>,
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<Measured, Error> {
         let jobs: Vec<(usize, u64)> =
             seeds.iter().flat_map(|&seed| (0..sides.len()).map(move |side| (side, seed))).collect();
-        let outcomes = self.run_all(sides, &jobs, trace, progress)?;
+        let outcomes = self.run_all(sides, &jobs, watch, progress)?;
         let of = |turn: usize| -> Vec<Outcome> {
             let mine = jobs.iter().zip(&outcomes).filter(|((side, _), _)| *side == turn);
             mine.map(|(_, outcome)| outcome.clone()).collect()
@@ -220,11 +218,12 @@ impl HighAlloc {
         let achievable = outcomes.iter().flat_map(|outcome| &outcome.phases);
         let least = achievable.map(|phase| phase.achievable_pct()).fold(100.0, f64::min);
         let seen = |(turn, side): (usize, &Side)| (label(side), of(turn).swap_remove(0).seen);
-        let seen: Vec<_> = match self.watched {
+        let seen: Vec<_> = match watch.memory {
             true => sides.iter().enumerate().map(seen).collect(),
             false => Vec::new(),
         };
-        let picture = self.watched.then(|| picture::draw(&self.title(seeds.first()), &seen));
+        let picture = watch.memory.then(|| picture::draw(&self.title(seeds.first()), &seen));
+        let samples = |(turn, side): (usize, &Side)| (label(side), of(turn).swap_remove(0).samples);
         let times = Phase::ALL.iter().enumerate().map(|(phase, _)| {
             let latencies = |turn: usize| {
                 of(turn).into_iter().flat_map(|it| it.phases[phase].latencies.clone()).collect()
@@ -238,6 +237,7 @@ impl HighAlloc {
             picture,
             times: times.collect(),
             memory: seen.iter().map(|(label, seen)| picture::states(label, seen)).collect(),
+            samples: sides.iter().enumerate().map(samples).collect(),
             runs: runs.collect(),
             checks: vec![
                 Check::invariants(format!(
@@ -253,7 +253,7 @@ impl HighAlloc {
     /// Runs every side with one seed; a run for each, also with the figures for comparison with publications.
     pub(crate) fn run_each(&self, sides: &[Side], seed: u64) -> Result<Vec<Run>, Error> {
         let jobs: Vec<(usize, u64)> = (0..sides.len()).map(|side| (side, seed)).collect();
-        let outcomes = self.run_all(sides, &jobs, None, &mut |_, _| ())?;
+        let outcomes = self.run_all(sides, &jobs, Watch::default(), &mut |_, _| ())?;
         let runs = sides.iter().zip(outcomes);
         Ok(runs.map(|(side, outcome)| figures::compared_run_of(side, outcome)).collect())
     }
@@ -289,7 +289,7 @@ impl HighAlloc {
         &self,
         sides: &[Side],
         jobs: &[(usize, u64)],
-        trace: Option<&Trace>,
+        watch: Watch<'_>,
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<Vec<Outcome>, Error> {
         relief::refuse_large(sides, self.frames)?;
@@ -301,9 +301,12 @@ impl HighAlloc {
             done += parts;
             progress(done, total);
         };
-        let Some(trace) = trace else {
+        let first = jobs.first().map(|&(_, seed)| seed);
+        let watches = |seed| watch.memory && Some(seed) == first;
+        let Some(trace) = watch.trace else {
             let run = |&(side, seed): &(usize, u64), tell: &(dyn Fn(u64) + Sync)| {
-                simulated::run(self, &sides[side], seed, None, tell)
+                let watch = Watch { trace: None, memory: watches(seed) };
+                simulated::run(self, &sides[side], seed, watch, tell)
             };
             return parallel::map(jobs, threads, run, &mut tell).into_iter().collect();
         };
@@ -311,15 +314,16 @@ impl HighAlloc {
         let tell = Mutex::new(tell);
         let tell = |parts| (*tell.lock().expect("no other thread panicked"))(parts);
         let run = |&(side, seed): &(usize, u64)| {
-            simulated::run(self, &sides[side], seed, Some(trace), &tell)
+            let watch = Watch { trace: Some(trace), memory: watches(seed) };
+            simulated::run(self, &sides[side], seed, watch, &tell)
         };
         jobs.iter().map(run).collect()
     }
 
     /// Runs one side with one seed.
     #[cfg(test)]
-    fn run_once(&self, side: &Side, seed: u64) -> Result<Outcome, Error> {
-        simulated::run(self, side, seed, None, &|_| ())
+    fn run_once(&self, side: &Side, seed: u64, watch: Watch<'_>) -> Result<Outcome, Error> {
+        simulated::run(self, side, seed, watch, &|_| ())
     }
 }
 

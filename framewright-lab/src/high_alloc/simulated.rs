@@ -25,7 +25,8 @@ use super::{
     world::{Locked, OnCpu, World},
 };
 use crate::Error;
-use crate::perfetto::{Recorder, Sample, Trace, levels};
+use crate::perfetto::{Sample, levels};
+use crate::samples::{MemoryState, Watch, Watcher};
 use crate::{
     simulated::{column::Nodes, memory::on_memory},
     workloads::Side,
@@ -153,7 +154,7 @@ pub(super) fn run(
     work: &HighAlloc,
     side: &Side,
     seed: u64,
-    trace: Option<&Trace>,
+    watch: Watch<'_>,
     tell: &(dyn Fn(u64) + Sync),
 ) -> Result<Outcome, Error> {
     let spec = &work.spec;
@@ -168,25 +169,18 @@ pub(super) fn run(
     let relief = LentRelief::default();
     on_memory(spec, &config, seed, &relief, |machine, memory| {
         let title = format!("{}, seed {seed}", side.label);
-        let recorder = trace.map(|trace| Recorder::start(trace, machine, &title));
-        if let Some(recorder) = &recorder {
+        let watcher = Watcher::start(watch, machine, &title);
+        if let Some(recorder) = watcher.recorder() {
             recorder.name_zones(memory);
         }
-        let sample = |now| {
-            if let Some(recorder) = &recorder {
-                recorder.sample(now, || sample(memory));
-            }
-        };
-        let outcome = play(work, side, seed, tell, &nodes, (machine, memory, &relief), &sample);
-        if let Some(recorder) = &recorder {
-            recorder.finish(Some(self::sample(memory)));
-        }
-        outcome
+        let outcome = play(work, side, seed, tell, &nodes, (machine, memory, &relief), &watcher);
+        let samples = watcher.finish(|| counters(memory), || Some(MemoryState::of(memory)));
+        outcome.map(|outcome| Outcome { samples, ..outcome })
     })
 }
 
-/// The state of memory, for a trace.
-fn sample(memory: &Memory<'_, Simulated>) -> Sample {
+/// Counters, for a trace.
+fn counters(memory: &Memory<'_, Simulated>) -> Sample {
     let (flushes, compact) = (memory.tlb().stats(), memory.compact_stats());
     Sample {
         levels: levels(memory),
@@ -207,7 +201,7 @@ fn play(
     tell: &(dyn Fn(u64) + Sync),
     nodes: &Nodes,
     (machine, memory, relief): (&Machine, &Memory<'_, Simulated>, &LentRelief),
-    sample: &dyn Fn(u64),
+    watcher: &Watcher,
 ) -> Result<Outcome, Error> {
     let spec = &work.spec;
     let mut disk = Disk::new(nodes.frames(), work.environment.tree_files, seed);
@@ -221,7 +215,8 @@ fn play(
     let Disk { files, trees, flush, random } = disk;
     let mut state = State::new(nodes.frames(), files, programs, spec.costs().into(), random);
     state.environment = work.environment;
-    let world = SimulatedWorld::new(machine, Shooter::new(&mmu, memory)).sampling(sample);
+    let sample = |now| watcher.look(now, || counters(memory), || Some(MemoryState::of(memory)));
+    let world = SimulatedWorld::new(machine, Shooter::new(&mmu, memory)).sampling(&sample);
     let owner = Owner::new(&state, &world);
     // SAFETY: the workload has its frames from this memory, and maps them only in its world.
     #[allow(unsafe_code)]
@@ -231,7 +226,7 @@ fn play(
     let load = Load {
         flags: work.flags,
         quick: work.quick,
-        watched: work.watched,
+        watched: watcher.samples_memory(),
         builders: spec.cpus() - 1,
         shares: true,
         seed,

@@ -4,20 +4,12 @@ use framewright::tuning::CompactMethod;
 use framewright_sim::machine::Spec;
 
 use super::{Environment, Flags, HighAlloc};
-use crate::{replay::State, workloads::Side};
+use crate::{replay::State, samples::Watch, workloads::Side};
 
 fn work(flags: Flags) -> HighAlloc {
     let spec = Spec::uniform(2).expect("a small machine");
     let frames = HighAlloc::LEAST_FRAMES;
-    HighAlloc {
-        flags,
-        spec,
-        frames,
-        from: None,
-        environment: Environment::default(),
-        quick: true,
-        watched: false,
-    }
+    HighAlloc { flags, spec, frames, from: None, environment: Environment::default(), quick: true }
 }
 
 fn side(method: CompactMethod) -> Side {
@@ -29,7 +21,7 @@ fn side(method: CompactMethod) -> Side {
 #[test]
 fn a_run_ends_and_every_frame_is_accounted_for() {
     for method in [CompactMethod::Index, CompactMethod::Scan] {
-        let outcome = work(Flags::Default).run_once(&side(method), 1).unwrap();
+        let outcome = work(Flags::Default).run_once(&side(method), 1, Watch::default()).unwrap();
         assert_eq!(outcome.phases.len(), 3);
         let [first, _, idle] = &outcome.phases[..] else { panic!("three passes") };
         assert!(first.counts.faults > 10_000 && idle.counts.faults == 0);
@@ -42,7 +34,8 @@ fn a_run_ends_and_every_frame_is_accounted_for() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    let run = || work(Flags::Thp).run_once(&side(CompactMethod::Index), 7).unwrap();
+    let run =
+        || work(Flags::Thp).run_once(&side(CompactMethod::Index), 7, Watch::default()).unwrap();
     assert_eq!(run(), run());
 }
 
@@ -50,8 +43,10 @@ fn the_same_seed_gives_the_same_run() {
 fn a_picture_does_not_change_the_run() {
     for method in [CompactMethod::Index, CompactMethod::Scan] {
         let run = |watched: bool| {
-            let work = HighAlloc { watched, ..work(Flags::Thp) };
-            let mut outcome = work.run_once(&side(method), 1).unwrap();
+            let watch = Watch { memory: watched, ..Watch::default() };
+            let mut outcome = work(Flags::Thp).run_once(&side(method), 1, watch).unwrap();
+            let samples = std::mem::take(&mut outcome.samples);
+            assert_eq!(watched, samples.len() > 100, "{method:?}: {} samples", samples.len());
             (std::mem::take(&mut outcome.seen), outcome)
         };
         let ((unseen, plain), (seen, watched)) = (run(false), run(true));
@@ -66,8 +61,9 @@ fn a_run_can_start_with_a_recorded_state() {
     let state = State::open(path.as_ref()).unwrap();
     let unmovable = state.unmovable_pct();
     let from = HighAlloc { from: Some(state), ..work(Flags::Thp) };
-    let outcome = from.run_once(&side(CompactMethod::Index), 1).unwrap();
-    let fresh = work(Flags::Thp).run_once(&side(CompactMethod::Index), 1).unwrap();
+    let outcome = from.run_once(&side(CompactMethod::Index), 1, Watch::default()).unwrap();
+    let fresh =
+        work(Flags::Thp).run_once(&side(CompactMethod::Index), 1, Watch::default()).unwrap();
     let idle = |outcome: &super::Outcome| outcome.phases[2].achievable_pct();
     // Pageblocks with the recorded kernel's own memory cannot become huge pages.
     assert!(idle(&outcome) <= (100.0 - unmovable) / 0.95 + 1.0, "{}", idle(&outcome));

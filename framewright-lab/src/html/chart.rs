@@ -10,16 +10,19 @@ use crate::{
 };
 
 /// A chart for each series, with a line for each run that has it; then the charts `more`.
-pub(super) fn render(report: &Report, time: &Axis, more: &[(String, Panel)]) -> Markup {
+pub(super) fn render(
+    report: &Report,
+    time: &Axis,
+    more: impl Iterator<Item = (String, Panel)>,
+) -> Markup {
     let panels = report.series_names().into_iter().filter_map(|name| {
         let y = Axis::linear(&label(report, name));
         let panel = Panel::of_series(&report.runs, name, time.clone(), y);
         let has_points = panel.lines.iter().any(|line| !line.points.is_empty());
         has_points.then(|| (words(name), panel))
     });
-    let panels = panels.chain(more.iter().cloned());
     let charts: Vec<Markup> =
-        panels.map(|(title, panel)| figure(&title, &panel.drawn(), &panel)).collect();
+        panels.chain(more).map(|(title, panel)| figure(&title, &panel.drawn(), &panel)).collect();
     html! {
         @if !charts.is_empty() { div.charts { @for chart in charts { (chart) } } }
     }

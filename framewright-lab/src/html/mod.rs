@@ -9,6 +9,7 @@
 //! | `published` | published figures beside ours, as tables                 |
 //! | `settings`  | settings that differ from their defaults                 |
 //! | `chart`     | series as charts                                         |
+//! | `free`      | free memory over time as charts                          |
 //! | `memory`    | states of memory as maps, with a slider                  |
 //! | `times`     | times as histograms                                      |
 //! | `table`     | a table with header cells                                |
@@ -17,6 +18,7 @@
 
 mod chart;
 mod figures;
+mod free;
 mod memory;
 mod published;
 mod settings;
@@ -26,8 +28,9 @@ mod times;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::{
-    plot::{Axis, Panel},
+    plot::Axis,
     report::{Measured, MemoryStates, Report, Times, Tone, Verdict},
+    samples::Sample,
 };
 use table::{Cell, Table};
 
@@ -43,8 +46,8 @@ pub struct Details {
     pub summary: Vec<(String, String)>,
     /// Labels of runs that are shown without a judgement.
     pub beside: Vec<String>,
-    /// Charts besides those of the series, with their titles.
-    pub charts: Vec<(String, Panel)>,
+    /// The memory over time by side: drawn as free memory, besides the series.
+    pub samples: Vec<(String, Vec<Sample>)>,
     /// Tables besides those of the figures.
     pub listings: Vec<Listing>,
     /// Times as histograms.
@@ -63,7 +66,7 @@ impl Default for Details {
             time: Axis::linear("time"),
             summary: Vec::new(),
             beside: Vec::new(),
-            charts: Vec::new(),
+            samples: Vec::new(),
             listings: Vec::new(),
             times: Vec::new(),
             memory: Vec::new(),
@@ -74,12 +77,11 @@ impl Default for Details {
 }
 
 impl Details {
-    /// Latencies, snapshots of memory and the picture of `measured`.
+    /// Latencies, snapshots and samples of memory, and the picture of `measured`.
     #[must_use]
     pub fn of(measured: &Measured) -> Self {
-        let Measured { times, memory, picture, .. } = measured;
-        let (times, memory, picture) = (times.clone(), memory.clone(), picture.clone());
-        Self { times, memory, picture, ..Self::default() }
+        let Measured { times, memory, samples, picture, .. } = measured.clone();
+        Self { times, memory, samples, picture, ..Self::default() }
     }
 }
 
@@ -147,7 +149,7 @@ fn sections(report: &Report, details: &Details) -> Vec<Section> {
         section("published", "Published figures", published::render(&report.published)),
         section("figures", "Figures", figures::render(report, &details.beside)),
         section("seeds", "Over seeds", figures::over_seeds(report)),
-        section("series", "Series", chart::render(report, &details.time, &details.charts)),
+        section("series", "Series", series(report, details)),
         section("memory", "Memory", memory::render(&details.memory, details.picture.as_deref())),
         section("times", "Times", times::render(&details.times)),
         section("more", "Details", listings(&details.listings)),
@@ -157,6 +159,12 @@ fn sections(report: &Report, details: &Details) -> Vec<Section> {
         section("text", "As text", text(&details.text)),
     ];
     all.into_iter().filter(|section| !section.content.0.is_empty()).collect()
+}
+
+/// Charts of all series, and of free memory.
+fn series(report: &Report, details: &Details) -> Markup {
+    let free = details.samples.iter().flat_map(|(label, samples)| free::charts(label, samples));
+    chart::render(report, &details.time, free)
 }
 
 /// Workload, command, verdict, machine, seeds and version.

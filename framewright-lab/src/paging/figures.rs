@@ -12,6 +12,7 @@ use crate::{
         Point, Run, Unit,
         figure::{Figure, ratio},
     },
+    samples::Sample,
     workloads::{EXPIRED, Side},
 };
 
@@ -82,6 +83,8 @@ pub(crate) struct Outcome {
     pub(crate) hours: Vec<Hour>,
     /// Cycles per second.
     pub(crate) frequency: f64,
+    /// The memory over time, if it was watched.
+    pub(crate) samples: Vec<Sample>,
 }
 
 /// All figures, in the order of output.

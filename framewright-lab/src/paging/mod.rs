@@ -27,8 +27,8 @@ use framewright_sim::machine::Spec;
 
 use crate::{
     Error,
-    perfetto::Trace,
     report::{Check, Measured, each_run},
+    samples::Watch,
     simulated::too_small,
     workloads::{Side, cdn::Cdn, mmap_read::MmapRead, run_sides},
 };
@@ -80,30 +80,34 @@ impl Paging {
         seeds: &[u64],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
-        self.run_traced(sides, seeds, None, progress)
+        self.run_watched(sides, seeds, Watch::default(), progress)
     }
 
-    /// As [`Paging::run`]. `trace` gets the trace of every run.
+    /// As [`Paging::run`]. The runs are watched.
     ///
     /// # Errors
     ///
     /// As [`Paging::run`].
-    pub fn run_traced(
+    pub fn run_watched(
         &self,
         sides: &[Side],
         seeds: &[u64],
-        trace: Option<&Trace>,
+        watch: Watch<'_>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
         self.check_memory_size()?;
         let total = (sides.len() * seeds.len()) as u64;
         let outcomes = run_sides(sides, seeds, |side, seed, before| {
             let mut tell = |part: u64, of: u64| progress(before * of + part, total * of);
-            run::run(self, side, seed, trace, &mut tell)
+            run::run(self, side, seed, watch.of(seed, seeds), &mut tell)
         })?;
-        let runs = sides.iter().zip(&outcomes);
+        let runs = || sides.iter().zip(&outcomes);
+        let samples = |(side, outcomes): (&Side, &Vec<Outcome>)| {
+            (side.label.clone(), outcomes.first().map_or_else(Vec::new, |it| it.samples.clone()))
+        };
         Ok(Measured {
-            runs: runs.map(|(side, outcomes)| run_of(side, outcomes)).collect(),
+            samples: runs().map(samples).collect(),
+            runs: runs().map(|(side, outcomes)| run_of(side, outcomes)).collect(),
             checks: vec![Check::invariants(format!(
                 "after {} nothing is isolated or unflushed, all frames are free, and the metadata \
                  is consistent",
@@ -120,7 +124,7 @@ impl Paging {
         seed: u64,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Outcome, Error> {
-        run::run(self, side, seed, None, progress)
+        run::run(self, side, seed, Watch::default(), progress)
     }
 
     /// Refuses memory that is too small for its CPUs.

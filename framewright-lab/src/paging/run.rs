@@ -22,7 +22,8 @@ use super::{
 };
 use crate::Error;
 use crate::invariants::all_free;
-use crate::perfetto::{Recorder, Sample, Trace, levels};
+use crate::perfetto::{Sample, levels};
+use crate::samples::{MemoryState, Watch, Watcher};
 use crate::simulated::refused;
 use crate::{
     simulated::{column::Nodes, memory::on_memory},
@@ -42,7 +43,7 @@ pub(super) fn run(
     paging: &Paging,
     side: &Side,
     seed: u64,
-    trace: Option<&Trace>,
+    watch: Watch<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Outcome, Error> {
     let spec = &paging.spec;
@@ -56,12 +57,12 @@ pub(super) fn run(
         let (cache, areas) = cache(paging, &mmu, machine, frames);
         let parts = Parts { machine, memory, cache: &cache, relief: &relief };
         let title = format!("{}, seed {seed}", side.label);
-        let recorder = trace.map(|trace| Recorder::start(trace, machine, &title));
-        if let Some(recorder) = &recorder {
+        let watcher = &Watcher::start(watch, machine, &title);
+        if let Some(recorder) = watcher.recorder() {
             recorder.name_zones(memory);
         }
-        let (frames, recorder) = (nodes.frames(), recorder.as_deref());
-        let play = Play { paging, parts: &parts, areas: &areas, seed, frames, recorder };
+        let frames = nodes.frames();
+        let play = Play { paging, parts: &parts, areas: &areas, seed, frames, watcher };
         let outcome = parts.together(|kernel| play.play(kernel, progress));
         let outcome = outcome.map_err(|failure| side.broken(seed, failure))?;
         all_free(memory).map_err(|what| side.broken(seed, what))?;
@@ -106,7 +107,7 @@ struct Play<'p, 'm> {
     areas: &'p [AreaId],
     seed: u64,
     frames: u64,
-    recorder: Option<&'p Recorder>,
+    watcher: &'p Watcher,
 }
 
 impl<'m> Play<'_, 'm> {
@@ -124,11 +125,9 @@ impl<'m> Play<'_, 'm> {
         let timeline = Timeline::new(self.hour(), hours, self.programs(), second, &tell);
         let spent: Vec<Spent> = (0..self.cpus()).map(|_| Spent::default()).collect();
         let ended = self.work(kernel, &timeline, &spent);
-        if let Some(recorder) = self.recorder {
-            recorder.finish(Some(self.sample(&timeline)));
-        }
+        let samples = self.watcher.finish(|| self.sample(&timeline), || self.state());
         ended?;
-        let outcome = self.outcome(kernel, &timeline, &spent);
+        let outcome = Outcome { samples, ..self.outcome(kernel, &timeline, &spent) };
         self.free_all(kernel)?;
         Ok(outcome)
     }
@@ -207,11 +206,7 @@ impl<'m> Play<'_, 'm> {
             movable: pageblocks.saturating_sub(kernel_blocks.pageblocks()),
             ..blocks(self.parts.memory)
         };
-        let sample = |now| {
-            if let Some(recorder) = self.recorder {
-                recorder.sample(now, || self.sample(timeline));
-            }
-        };
+        let sample = |now| self.watcher.look(now, || self.sample(timeline), || self.state());
         let mut random = fastrand::Rng::with_seed(self.seed);
         let programs = spent.iter().enumerate().map(|(number, spent)| -> Program<'_> {
             let (number, late) = (number as u16, random.u64(..LATE));
@@ -239,7 +234,11 @@ impl<'m> Play<'_, 'm> {
         self.parts.machine.run(programs.collect())
     }
 
-    /// The state of memory, for a trace.
+    fn state(&self) -> Option<MemoryState> {
+        Some(MemoryState::of(self.parts.memory))
+    }
+
+    /// Counters, for a trace.
     fn sample(&self, timeline: &Timeline<'_>) -> Sample {
         let Parts { memory, .. } = self.parts;
         let flushes = memory.tlb().stats();
@@ -318,6 +317,7 @@ impl<'m> Play<'_, 'm> {
             ends: self.hours().is_none(),
             hours: timeline.hours(),
             frequency,
+            samples: Vec::new(),
         }
     }
 }

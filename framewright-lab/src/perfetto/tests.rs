@@ -16,6 +16,7 @@ use crate::{
     high_alloc::{Environment, Flags, HighAlloc},
     paging::{Paging, Work},
     report::{Measured, Run},
+    samples::Watch,
     simulated::{Column, Plan, Simulation},
     workloads::{
         Side, Workload,
@@ -121,14 +122,14 @@ pub(crate) fn read(path: &Path) -> BTreeMap<String, Traced> {
 }
 
 /// Runs `run` without and with a trace: both give the same figures. Returns the figures and the trace.
-fn traced(run: impl Fn(Option<&Trace>) -> Measured) -> (Vec<Run>, BTreeMap<String, Traced>) {
+fn traced(run: impl Fn(Watch<'_>) -> Measured) -> (Vec<Run>, BTreeMap<String, Traced>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("trace");
     let trace = Trace::create(&path).unwrap();
-    let with = run(Some(&trace));
+    let with = run(Watch { trace: Some(&trace), memory: false });
     assert!(!path.exists(), "the trace is not complete");
     trace.finish().unwrap();
-    assert_eq!(with.runs, run(None).runs);
+    assert_eq!(with.runs, run(Watch::default()).runs);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a temporary file is left");
     (with.runs, read(&path))
 }
@@ -139,7 +140,7 @@ fn simulated(work: Workload, cpus: u16) -> BTreeMap<String, Traced> {
         Simulation { work, spec: Spec::uniform(cpus).unwrap(), frames: Some(1 << 18), plan };
     let side = Side::new("framewright");
     let columns = [Column::framewright(&side), Column::list_buddy("list-buddy", &side)];
-    traced(|trace| simulation.run_traced(&columns, &[1], trace, &mut |_, _| ()).unwrap()).1
+    traced(|watch| simulation.run_watched(&columns, &[1], watch, &mut |_, _| ()).unwrap()).1
 }
 
 /// Slices on the tracks of zone locks are the acquisitions; those of waits are the contended ones.
@@ -197,7 +198,7 @@ fn arrows_are_the_interrupts_of_the_run_and_reclaim_is_its_reclaim() {
     };
     let sides = [side("off", "off"), side("all", "all"), side("lazy", "lazy")];
     let (figures, runs) =
-        traced(|trace| paging.run_traced(&sides, &[1], trace, &mut |_, _| ()).unwrap());
+        traced(|watch| paging.run_watched(&sides, &[1], watch, &mut |_, _| ()).unwrap());
     for figures in &figures {
         let run = &runs[&format!("{}, seed 1", figures.label)];
         run.check_arrows();
@@ -223,11 +224,10 @@ fn compaction_is_that_of_the_run() {
         from: None,
         environment: Environment::default(),
         quick: true,
-        watched: false,
     };
     let sides = [Side::new("index")];
     let (figures, runs) =
-        traced(|trace| work.run_traced(&sides, &[1], trace, &mut |_, _| ()).unwrap());
+        traced(|watch| work.run_watched(&sides, &[1], watch, &mut |_, _| ()).unwrap());
     let run = &runs["index, seed 1"];
     run.check_arrows();
     let acquisitions = run.last("zone-lock acquisitions");

@@ -2,8 +2,8 @@
 
 use framewright::Request;
 
-use super::{kernel::FreeMemory, map::PageblockMap, plan::ZonePlan, tracks::Hold};
-use crate::workloads::world::Frames;
+use super::{map::PageblockMap, plan::ZonePlan, tracks::Hold};
+use crate::{samples::MemoryState, workloads::world::Frames};
 
 /// A memory with all its CPUs. One thread acts for all of them.
 pub(super) trait Allocator {
@@ -52,18 +52,4 @@ pub(super) trait Allocator {
 
     /// The state of memory.
     fn state(&self) -> MemoryState;
-}
-
-/// The state of memory at one moment.
-pub(super) struct MemoryState {
-    /// Free blocks of all zones, without frames on CPU lists.
-    pub(super) free: FreeMemory,
-    /// Free frames of all zones.
-    pub(super) free_frames: u64,
-    /// Frames on CPU lists.
-    pub(super) held_by_cpus: u64,
-    /// Frames in use.
-    pub(super) in_use: u64,
-    /// Order of the largest free block.
-    pub(super) largest_order: Option<u8>,
 }

@@ -11,11 +11,12 @@ use super::lock_waits::LockWaits;
 use super::machine::{highest, request};
 use super::map::PageblockMap;
 use super::plan::{Plan, ZonePlan};
-use super::report::{Fallback, Logical, Sample};
+use super::report::{Fallback, Logical};
 use super::stand_ins::StandIns;
 use super::survey::{Recording, Survey, pageblock};
 use super::tracks::Tracks;
 use crate::Error;
+use crate::samples::Sample;
 use crate::trace::{Event, GfpFlags, Record};
 use crate::workloads::world::Frames;
 

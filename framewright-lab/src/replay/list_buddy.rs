@@ -14,9 +14,8 @@ use framewright_peers::list_buddy::{
 };
 
 use super::{
-    allocator::{Allocator, MemoryState},
+    allocator::Allocator,
     engine::Engine,
-    kernel::FreeMemory,
     layout::Layout,
     map::{self, PageblockMap},
     plan::{Plan, ZonePlan},
@@ -26,6 +25,7 @@ use super::{
 };
 use crate::{
     Error,
+    samples::MemoryState,
     simulated::{ListBlock, migratetype},
     workloads::Counts,
 };
@@ -271,20 +271,12 @@ impl Allocator for ListMachine {
     }
 
     fn state(&self) -> MemoryState {
-        let mut free = FreeMemory::default();
-        for zone in &self.zones {
-            free.add(&FreeMemory::of_blocks(&zone.buddy.free_blocks().map(u64::from)));
-        }
         let held = |(zone, cpu): (&Zone, usize)| u64::from(zone.buddy.held(cpu));
-        let (free_frames, held_by_cpus) = (free.frames(), self.all_cpus().map(held).sum());
-        let managed: u64 = self.zones.iter().map(|zone| zone.managed).sum();
-        MemoryState {
-            free_frames,
-            held_by_cpus,
-            in_use: managed - free_frames - held_by_cpus,
-            largest_order: free.largest_order(),
-            free,
-        }
+        MemoryState::of_blocks(
+            self.zones.iter().map(|zone| zone.buddy.free_blocks()),
+            self.all_cpus().map(held).sum(),
+            self.zones.iter().map(|zone| zone.managed).sum(),
+        )
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     allocator::Allocator,
     census::Census,
     holds::OwnLock,
-    kernel::{FreeMemory, FreeReport},
+    kernel::FreeReport,
     layout::Layout,
     lock_waits::{KernelLock, LockWaits},
     machine::Machine,
@@ -24,6 +24,7 @@ use super::{
     survey::{PAGEBLOCK, pageblock},
 };
 use crate::{
+    samples::FreeMemory,
     trace::{Snapshot, snapshot::Zone},
     workloads::world::Frames,
 };
@@ -191,7 +192,7 @@ impl Beginning {
 fn end_zone(zone: &mut ZoneReport, machine: &Machine<'_, '_>, plan: &ZonePlan) {
     let memory = machine.memory();
     if let Some(info) = machine.id_of(plan).and_then(|id| memory.zone(id)) {
-        zone.free.end = FreeMemory::ours(&memory.block_counts(info.id));
+        zone.free.end = FreeMemory::of_counts(&memory.block_counts(info.id));
         zone.held.end = info.held_by_cpus;
         let (before, after) = (zone.lock, memory.platform().lock(info.id));
         zone.lock = OwnLock {
@@ -219,7 +220,7 @@ fn begin_zone(machine: &Machine<'_, '_>, plan: &ZonePlan, tables: &Tables) -> Op
             kernel_end: after.map(Zone::held_by_cpus),
         },
         free: FreeReport {
-            start: FreeMemory::ours(&memory.block_counts(info.id)),
+            start: FreeMemory::of_counts(&memory.block_counts(info.id)),
             end: FreeMemory::default(),
             kernel_start: before.and_then(FreeMemory::of_zone),
             kernel_end: after.and_then(FreeMemory::of_zone),

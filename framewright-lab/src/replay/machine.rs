@@ -14,15 +14,14 @@ use std::{
 };
 
 use super::{
-    allocator::{Allocator, MemoryState},
+    allocator::Allocator,
     holds::{Holds, OwnLock},
-    kernel::FreeMemory,
     lists,
     map::PageblockMap,
     plan::ZonePlan,
     tracks::Hold,
 };
-use crate::{Error, trace::GfpFlags};
+use crate::{Error, samples::MemoryState, trace::GfpFlags};
 
 /// All CPUs of one memory.
 pub(super) struct Machine<'a, 'm> {
@@ -144,19 +143,7 @@ impl<'m> Allocator for Machine<'_, 'm> {
     }
 
     fn state(&self) -> MemoryState {
-        self.memory.platform().uncounted(|| {
-            let mut free = FreeMemory::default();
-            for zone in self.memory.zones() {
-                free.add(&FreeMemory::ours(&self.memory.block_counts(zone.id)));
-            }
-            MemoryState {
-                free,
-                free_frames: self.memory.free(),
-                held_by_cpus: self.memory.held_by_cpus(),
-                in_use: self.in_use(),
-                largest_order: self.memory.largest_free_order().map(Order::get),
-            }
-        })
+        self.memory.platform().uncounted(|| MemoryState::of(self.memory))
     }
 }
 

@@ -74,13 +74,13 @@ mod survey;
 mod tracks;
 
 pub use holds::OwnLock;
-pub use kernel::{Blocks, FreeMemory, FreeReport, KernelActivity, SHOWN_ORDERS};
+pub use kernel::{FreeReport, KernelActivity};
 pub use lock_waits::KernelLock;
 pub(crate) use lock_waits::LockWaits;
 pub(crate) use plan::uncapped;
 pub use report::{
     Activity, Balance, CpuReport, Fallback, HeldReport, ListBuddyReport, Logical, MachineReport,
-    OverTime, ReplayReport, Sample, ZoneReport,
+    ReplayReport, ZoneReport,
 };
 pub use requests::Requests;
 pub(crate) use state::Pageblock;

@@ -1,16 +1,13 @@
 //! The result of a replay: plain data, for tables, JSON and plots.
 
-use framewright::{
-    MigrateType, Order,
-    observe::{CpuStats, DrainReason},
-};
+use framewright::observe::{CpuStats, DrainReason};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-use super::allocator::MemoryState;
 use super::holds::OwnLock;
-use super::kernel::{Blocks, FreeMemory, FreeReport, KernelActivity};
+use super::kernel::{FreeReport, KernelActivity};
 use super::lock_waits::KernelLock;
+use crate::samples::{FreeMemory, Sample};
 
 /// The complete result of a replay. Counts exclude the setup of the initial state.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -278,111 +275,5 @@ impl Activity {
     #[must_use]
     pub fn hit_percent(&self) -> f64 {
         100.0 * self.list_hits as f64 / (self.list_hits + self.list_misses).max(1) as f64
-    }
-}
-
-/// The replay's memory at one moment of the recording.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Sample {
-    /// Seconds of recorded time since the first event.
-    pub seconds: f64,
-    /// Frames in use.
-    pub in_use: u64,
-    /// Free frames of all zones.
-    pub free: u64,
-    /// Frames on CPU lists.
-    pub held_by_cpus: u64,
-    /// Order of the largest free block.
-    pub largest_order: Option<u8>,
-    /// Unusable free space index for a pageblock, in thousandths.
-    pub unusable_pageblock: u64,
-    /// Unusable free space index for order 3, the largest that is not costly, in thousandths.
-    pub unusable_order_3: u64,
-    /// Blocks of order 9 that can be allocated from the zones: aligned ranges of 512 free frames.
-    /// Frames on CPU lists and in depots count as not free, also whole blocks of order 9. Before
-    /// they refuse a request, both allocators move these frames to the zones, so more blocks than
-    /// this may be allocated.
-    pub order9_allocatable: u64,
-    /// Free blocks of all zones by order.
-    pub free_blocks: Blocks,
-    /// Free frames of all zones by the migratetype of their list, in the order of
-    /// [`MigrateType::REQUESTABLE`]. 0 if the allocator does not count them.
-    pub free_by_type: [u64; MigrateType::REQUESTABLE.len()],
-}
-
-impl Sample {
-    pub(super) fn of(seconds: f64, state: &MemoryState) -> Self {
-        let order_3 = Order::new(3).unwrap_or(Order::PAGEBLOCK);
-        Self {
-            seconds,
-            in_use: state.in_use,
-            free: state.free_frames,
-            held_by_cpus: state.held_by_cpus,
-            largest_order: state.largest_order,
-            unusable_pageblock: state.free.unusable_index(Order::PAGEBLOCK),
-            unusable_order_3: state.free.unusable_index(order_3),
-            order9_allocatable: state.free.order9_allocatable(),
-            free_blocks: state.free.blocks,
-            free_by_type: MigrateType::REQUESTABLE.map(|of| state.free.frames_of(of)),
-        }
-    }
-}
-
-/// A figure over the time of a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct OverTime {
-    /// The mean: a sample counts until the next one. If no time passes, all samples count equally.
-    pub mean: f64,
-    /// The minimum of the samples.
-    pub min: u64,
-    /// The last sample.
-    pub last: u64,
-}
-
-impl OverTime {
-    /// [`Sample::order9_allocatable`] over `samples`; `None` if there are none.
-    #[must_use]
-    pub fn order9_allocatable(samples: &[Sample]) -> Option<Self> {
-        let (first, last) = (samples.first()?, samples.last()?);
-        let value = |sample: &Sample| sample.order9_allocatable as f64;
-        let seconds = last.seconds - first.seconds;
-        let mean = if seconds > 0.0 {
-            let steps = samples.windows(2);
-            let step = |two: &[Sample]| value(&two[0]) * (two[1].seconds - two[0].seconds);
-            steps.map(step).sum::<f64>() / seconds
-        } else {
-            samples.iter().map(value).sum::<f64>() / samples.len() as f64
-        };
-        let min = samples.iter().map(|sample| sample.order9_allocatable).min()?;
-        Some(Self { mean, min, last: last.order9_allocatable })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sample_counts_until_the_next_one() {
-        let samples = |points: &[(f64, u64)]| -> Vec<Sample> {
-            let sample = |&(seconds, blocks): &(f64, u64)| {
-                let free =
-                    FreeMemory::of_blocks(&[0, 0, 0, 0, 0, 0, 0, 0, 9, blocks % 2, blocks / 2]);
-                let state = MemoryState {
-                    free,
-                    free_frames: 0,
-                    held_by_cpus: 0,
-                    in_use: 0,
-                    largest_order: None,
-                };
-                Sample::of(seconds, &state)
-            };
-            points.iter().map(sample).collect()
-        };
-        let over = |points: &[(f64, u64)]| OverTime::order9_allocatable(&samples(points));
-        let expected = OverTime { mean: 9.0, min: 3, last: 7 };
-        assert_eq!(over(&[(1.0, 11), (4.0, 3), (5.0, 7)]), Some(expected));
-        assert_eq!(over(&[(1.0, 11), (1.0, 7)]).unwrap().mean, 9.0);
-        assert_eq!(over(&[]), None);
     }
 }

@@ -6,6 +6,7 @@ use framewright::{MigrateType, Order};
 
 use super::allocator::Allocator;
 use super::*;
+use crate::samples::SHOWN_ORDERS;
 
 /// A recording, one event after another.
 #[derive(Default)]

@@ -7,12 +7,14 @@
 use framewright::ZoneId;
 
 use super::{
-    allocator::MemoryState,
     lock_waits::Span,
     plan::{Plan, ZonePlan},
     report::{Fallback, Logical},
 };
-use crate::perfetto::{Counters, Part, Process, Sample, Trace, zone_name};
+use crate::{
+    perfetto::{Counters, Part, Process, Sample, Trace, zone_name},
+    samples::MemoryState,
+};
 
 /// A replay that is traced.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,7 @@ use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::{Better, MemoryStates, Row, Times, Unit, nested, stats};
+use crate::samples::Sample;
 
 /// The result of one command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,6 +67,8 @@ pub struct Measured {
     pub times: Vec<Times>,
     /// States of memory by side, if it was watched.
     pub memory: Vec<MemoryStates>,
+    /// The memory over time by side, if it was watched.
+    pub samples: Vec<(String, Vec<Sample>)>,
 }
 
 /// One point of a series: time (in the unit of the workload's clock), and value.

@@ -244,7 +244,6 @@ fn compaction_times(spec: &Spec) -> Result<Times, Error> {
         from: None,
         environment: Environment::default(),
         quick: true,
-        watched: false,
     };
     let sides = [CompactMethod::Scan, CompactMethod::Index]
         .map(|method| side(|tuning| tuning.compact.method = method));

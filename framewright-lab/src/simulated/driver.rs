@@ -18,7 +18,8 @@ use super::{
 };
 use crate::Error;
 use crate::invariants::all_free;
-use crate::perfetto::{Levels, Recorder, Sample, Trace, levels};
+use crate::perfetto::{self, Levels, levels};
+use crate::samples::{MemoryState, Watch, Watcher};
 use crate::workloads::{
     Body, Counts, SharedPipe, Window, Workload,
     counts::{CpuCounters, Done},
@@ -39,8 +40,8 @@ pub(super) struct Driver<'s> {
     pub(super) plan: Plan,
     /// The memory, a zone on each node.
     pub(super) nodes: &'s Nodes,
-    /// Traces the run.
-    pub(super) recorder: Option<&'s Recorder>,
+    /// Watches the run.
+    pub(super) watcher: &'s Watcher,
 }
 
 /// The driver's interface to an allocator.
@@ -55,6 +56,8 @@ pub(super) struct Subject<'c, A> {
     pub(super) wrong: &'c dyn Fn() -> Result<(), String>,
     /// Amounts of frames for a trace, read without locks: names, units and values.
     pub(super) levels: &'c dyn Fn() -> Levels,
+    /// The state of memory; `None` if it cannot be read now.
+    pub(super) state: &'c dyn Fn() -> Option<MemoryState>,
 }
 
 /// The state of a run.
@@ -76,15 +79,11 @@ impl Driver<'_> {
         let (pipes, capacity) = self.work.pipes(cpus);
         let pipes: Vec<_> =
             (0..pipes).map(|number| SimPipe::new(self.machine, number, capacity)).collect();
-        let sample = || Sample {
+        let sample = || perfetto::Sample {
             levels: (subject.levels)(),
             counts: vec![("pages", Done::sum(&counters).pages)],
         };
-        let sample_at = |now| {
-            if let Some(recorder) = self.recorder {
-                recorder.sample(now, sample);
-            }
-        };
+        let sample_at = |now| self.watcher.look(now, sample, subject.state);
         let watch = Stopwatch::new(
             self.machine,
             &counters,
@@ -109,14 +108,13 @@ impl Driver<'_> {
             Workload::SocketPairs(work) if !work.is_pinned() => run.run_scheduled(work),
             _ => run.run(&mut bodies),
         });
-        if let Some(recorder) = self.recorder {
-            recorder.finish(Some(sample()));
-        }
+        let samples = self.watcher.finish(sample, subject.state);
         let ended = run.free_all(&mut bodies);
         ran.and(ended)?;
         let unfinished =
             || Failure::Invariant { what: "no CPU reached the window's end".to_owned() };
-        watch.window(self.nodes).ok_or_else(unfinished)
+        let window = watch.window(self.nodes).ok_or_else(unfinished)?;
+        Ok(Window { samples, ..window })
     }
 }
 
@@ -223,19 +221,18 @@ pub(super) fn run(
     column: &Column,
     seed: u64,
     tuning: Tuning,
-    trace: Option<&Trace>,
+    watch: Watch<'_>,
 ) -> Result<Window, Error> {
     let spec = &simulation.spec;
     let nodes = Nodes::new(spec, simulation.frames());
     let config = nodes.config(tuning);
     on_memory(spec, &config, seed, &LentRelief::default(), |machine, memory| {
         let plan = simulation.plan;
-        let recorder = trace.map(|trace| Recorder::start(trace, machine, &column.title(seed)));
-        if let Some(recorder) = &recorder {
+        let watcher = &Watcher::start(watch, machine, &column.title(seed));
+        if let Some(recorder) = watcher.recorder() {
             recorder.name_zones(memory);
         }
-        let recorder = recorder.as_deref();
-        let driver = Driver { work, spec, machine, plan, nodes: &nodes, recorder };
+        let driver = Driver { work, spec, machine, plan, nodes: &nodes, watcher };
         run_library(&driver, column, seed, memory)
     })
 }
@@ -254,6 +251,7 @@ fn run_library(
         // No workload makes requests that may use memory below the watermark.
         wrong: &|| check::above_min(memory, 0),
         levels: &|| levels(memory),
+        state: &|| Some(MemoryState::of(memory)),
     });
     let window = window.map_err(|failure| column.broken(seed, failure))?;
     all_free(memory).map_err(|what| column.broken(seed, what))?;

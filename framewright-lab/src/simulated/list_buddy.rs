@@ -18,7 +18,8 @@ use super::{
     driver::{Driver, Subject},
 };
 use crate::Error;
-use crate::perfetto::{Recorder, Trace, zone_name};
+use crate::perfetto::zone_name;
+use crate::samples::{MemoryState, Watch, Watcher};
 use crate::workloads::{
     Counts, Window, Workload,
     world::{Allocator, Frames},
@@ -31,14 +32,14 @@ pub(super) fn run(
     column: &Column,
     seed: u64,
     tuning: Tuning,
-    trace: Option<&Trace>,
+    watch: Watch<'_>,
 ) -> Result<Window, Error> {
     let spec = &simulation.spec;
     let nodes = Nodes::new(spec, simulation.frames());
     let machine = Machine::modelled(spec.into(), Options { seed, ..Options::default() });
     let zones = Zones::new(spec, &nodes, &machine, &tuning)?;
-    let recorder = trace.map(|trace| Recorder::start(trace, &machine, &column.title(seed)));
-    if let Some(recorder) = &recorder {
+    let watcher = Watcher::start(watch, &machine, &column.title(seed));
+    if let Some(recorder) = watcher.recorder() {
         let names = nodes.ranges().map(|(node, _)| zone_name(node, ZoneKind::Normal.name()));
         recorder.name_zone_locks(names);
     }
@@ -48,7 +49,7 @@ pub(super) fn run(
         machine: &machine,
         plan: simulation.plan,
         nodes: &nodes,
-        recorder: recorder.as_deref(),
+        watcher: &watcher,
     };
     let window = driver.run(&Subject {
         cpu_handle: &|cpu| Lists::new(&zones, &machine, spec, cpu),
@@ -57,6 +58,7 @@ pub(super) fn run(
         wrong: &|| Ok(()),
         // Its amounts are under its locks.
         levels: &Vec::new,
+        state: &|| zones.state(),
     });
     let window = window.map_err(|failure| column.broken(seed, failure))?;
     match zones.missing() {
@@ -110,6 +112,17 @@ impl Zones {
             (0..cpus).map(|cpu| u64::from(zone.buddy.held(cpu.into()))).sum()
         };
         self.0.iter().map(of).sum()
+    }
+
+    /// The state of memory; `None` while a lock is held.
+    pub(crate) fn state(&self) -> Option<MemoryState> {
+        let counts = self.0.iter().map(|zone| zone.buddy.try_counts());
+        let counts: Vec<_> = counts.collect::<Option<_>>()?;
+        Some(MemoryState::of_blocks(
+            counts.iter().map(|(blocks, _)| *blocks),
+            counts.iter().map(|(_, held)| u64::from(*held)).sum(),
+            self.0.iter().map(|zone| zone.frames.frames()).sum(),
+        ))
     }
 
     /// Empties the lists of all CPUs.

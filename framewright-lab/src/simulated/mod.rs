@@ -39,8 +39,8 @@ use std::fmt::Display;
 
 use crate::{
     Error,
-    perfetto::Trace,
     report::{Check, Measured, each_run},
+    samples::Watch,
     workloads::{Window, Workload, run_of, run_sides},
 };
 
@@ -167,32 +167,36 @@ impl Simulation {
         seeds: &[u64],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
-        self.run_traced(columns, seeds, None, progress)
+        self.run_watched(columns, seeds, Watch::default(), progress)
     }
 
-    /// As [`Simulation::run`]. `trace` gets the trace of every run.
+    /// As [`Simulation::run`]. The runs are watched.
     ///
     /// # Errors
     ///
     /// As [`Simulation::run`].
-    pub fn run_traced(
+    pub fn run_watched(
         &self,
         columns: &[Column],
         seeds: &[u64],
-        trace: Option<&Trace>,
+        watch: Watch<'_>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
         self.check_arguments()?;
         let total = (columns.len() * seeds.len()) as u64;
         let windows = run_sides(columns, seeds, |column, seed, before| {
             progress(before, total);
-            self.run_once_traced(column, seed, trace)
+            self.run_once_watched(column, seed, watch.of(seed, seeds))
         })?;
         progress(total, total);
         let run = |(column, windows): (&Column, &Vec<Window>)| {
             run_of(&column.label, &column.settings, windows)
         };
+        let samples = |(column, windows): (&Column, &Vec<Window>)| {
+            (column.label.clone(), windows.first().map_or_else(Vec::new, |it| it.samples.clone()))
+        };
         Ok(Measured {
+            samples: columns.iter().zip(&windows).map(samples).collect(),
             runs: columns.iter().zip(&windows).map(run).collect(),
             checks: vec![Check::invariants(format!(
                 "after {} all frames are free, and the metadata is consistent",
@@ -215,19 +219,19 @@ impl Simulation {
 
     /// Runs one column with one seed.
     pub(crate) fn run_once(&self, column: &Column, seed: u64) -> Result<Window, Error> {
-        self.run_once_traced(column, seed, None)
+        self.run_once_watched(column, seed, Watch::default())
     }
 
-    fn run_once_traced(
+    fn run_once_watched(
         &self,
         column: &Column,
         seed: u64,
-        trace: Option<&Trace>,
+        watch: Watch<'_>,
     ) -> Result<Window, Error> {
         let work = self.work.with_seed(seed);
         match &column.design {
-            Design::Framewright(tuning) => driver::run(self, &work, column, seed, *tuning, trace),
-            Design::ListBuddy(tuning) => list_buddy::run(self, &work, column, seed, *tuning, trace),
+            Design::Framewright(tuning) => driver::run(self, &work, column, seed, *tuning, watch),
+            Design::ListBuddy(tuning) => list_buddy::run(self, &work, column, seed, *tuning, watch),
         }
     }
 

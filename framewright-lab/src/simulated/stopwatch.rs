@@ -242,6 +242,7 @@ impl<'s> Stopwatch<'s> {
             held_percent: 100.0 * held as f64 / nodes.frames().max(1) as f64,
             windows_before: self.windows.get(),
             unsettled: !self.settled.get(),
+            samples: Vec::new(),
         })
     }
 }

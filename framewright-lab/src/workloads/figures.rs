@@ -5,9 +5,12 @@
 use indexmap::IndexMap;
 
 use super::{Counts, counts::Done};
-use crate::report::{
-    Better, Metric, Run, Unit,
-    figure::{Figure, counters, metrics, ratio},
+use crate::{
+    report::{
+        Better, Metric, Run, Unit,
+        figure::{Figure, counters, metrics, ratio},
+    },
+    samples::Sample,
 };
 
 /// The results of one round, or one window, of one side.
@@ -28,6 +31,8 @@ pub(crate) struct Window {
     pub(crate) windows_before: u32,
     /// Whether it was repeated, and did not become steady.
     pub(crate) unsettled: bool,
+    /// Simulated CPUs: the memory over time, if it was watched.
+    pub(crate) samples: Vec<Sample>,
 }
 
 /// Waits of real threads for zone locks.

@@ -198,6 +198,13 @@ impl<M: Machine> ListBuddy<M> {
         self.zone.with(|zone| zone.free_blocks())
     }
 
+    /// Free blocks of the zone per order, and frames on CPU lists; `None` while a lock is held.
+    pub fn try_counts(&self) -> Option<([u32; ORDERS], u32)> {
+        let held = |cpu: &M::Lock<Pcp>| cpu.try_with(|pcp| pcp.count);
+        let held = self.cpus.iter().map(held).sum::<Option<u32>>()?;
+        Some((self.zone.try_with(|zone| zone.free_blocks())?, held))
+    }
+
     /// Number of CPUs with lists.
     pub fn cpu_count(&self) -> usize {
         self.cpus.len()

@@ -68,14 +68,14 @@ impl<T> Mutex<T> {
         self.locked(f)
     }
 
-    /// Runs `f` under the lock if it is free.
+    /// Runs `f` under the lock if it is free. [`Machine::observe`] can call this for the lock of any program.
     ///
     /// # Panics
     ///
     /// As [`Mutex::with`].
     pub fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let Inner { machine, lock, .. } = self.inner.get();
-        let free = machine.current().is_none_or(|cpu| cpu.try_lock(*lock));
+        let Inner { machine, lock, used } = self.inner.get();
+        let free = machine.current().map_or(!used.get(), |cpu| cpu.try_lock(*lock));
         free.then(|| self.locked(f))
     }
 

@@ -100,7 +100,11 @@ fn setup(args: &FragmentationArgs, shares: &[u8]) -> Result<Setup, Failure> {
     Ok(Setup {
         frames: args.memory.map_or(frames, |memory| memory.frames()),
         threads,
-        simulated: spec.map(|spec| SimulatedCpus { spec: spec.clone(), think_ns }),
+        simulated: spec.map(|spec| SimulatedCpus {
+            spec: spec.clone(),
+            think_ns,
+            samples_memory: args.run.watch(None).memory,
+        }),
         types: args.types,
         free_by: args.free_by,
         columns: columns(args)?,
@@ -186,7 +190,12 @@ impl Shown {
             text.push_str(&more(section, style));
         }
         text.push_str(&print::checks(&report, style));
-        let details = Details { time: Axis::linear(self.x), ..Details::default() };
+        let samples = result.sections.iter().flat_map(|section| {
+            let label = |label: &str| format!("{label}, {} % {}", section.share, self.share);
+            section.samples.iter().map(move |(of, samples)| (label(of), samples.clone()))
+        });
+        let time = Axis::linear(self.x);
+        let details = Details { time, samples: samples.collect(), ..Details::default() };
         finish_with(&report, details, &args.run.files, &text)
     }
 
@@ -197,7 +206,7 @@ impl Shown {
         };
         let seeds = print::seeds(setup.seeds.len());
         let work = format!("{}; {types}", self.what);
-        if let Some(SimulatedCpus { spec, think_ns }) = &setup.simulated {
+        if let Some(SimulatedCpus { spec, think_ns, .. }) = &setup.simulated {
             let think = match think_ns {
                 0 => "nothing between operations".to_owned(),
                 think_ns => format!("{think_ns} ns between operations"),

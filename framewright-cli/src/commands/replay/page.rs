@@ -1,12 +1,10 @@
-//! The parts of a replay's page besides its figures: verdict, free memory by order and by migratetype over time, zone
-//! locks, fallbacks.
+//! The parts of a replay's page besides its figures: verdict, free memory over time, zone locks, fallbacks.
 
-use framewright::MigrateType;
 use framewright_lab::{
     html::{Details, Listing},
-    plot::{Axis, Line, Panel},
-    replay::{Fallback, ReplayReport, SHOWN_ORDERS, Sample, ZoneReport},
-    report::{Point, decimal},
+    plot::Axis,
+    replay::{Fallback, ReplayReport, ZoneReport},
+    report::decimal,
     workloads::Side,
 };
 
@@ -26,29 +24,10 @@ pub(super) fn details(sides: &[Side], replays: &[ReplayReport]) -> Details {
         time: Axis::linear("seconds"),
         summary: summary.map(|(about, words)| (about.to_owned(), words)).collect(),
         beside: vec![KERNEL.to_owned(), "list-buddy".to_owned()],
-        charts: all().flat_map(|(label, replay)| charts(label, replay)).collect(),
+        samples: all().map(|(label, replay)| (label.to_owned(), replay.samples.clone())).collect(),
         listings: vec![zone_locks(all()), fallbacks(all())],
         ..Details::default()
     }
-}
-
-/// Free memory over time: blocks with a line for each order, and frames with a line for each migratetype.
-fn charts(label: &str, replay: &ReplayReport) -> [(String, Panel); 2] {
-    let line = |label: String, value: &dyn Fn(&Sample) -> u64| {
-        let point = |sample: &Sample| Point(sample.seconds, value(sample) as f64);
-        Line { label, points: replay.samples.iter().map(point).collect() }
-    };
-    let order = |order: usize| line(format!("order {order}"), &|it| it.free_blocks[order]);
-    let of =
-        |(index, of): (usize, &MigrateType)| line(of.name().into(), &|it| it.free_by_type[index]);
-    let panel = |y, lines| Panel { x: Axis::linear("seconds"), y: Axis::decades(y), lines };
-    let blocks = panel("free blocks", (0..SHOWN_ORDERS).map(order).collect());
-    let frames =
-        panel("free frames", MigrateType::REQUESTABLE.iter().enumerate().map(of).collect());
-    [
-        (format!("free blocks by order, {label}"), blocks),
-        (format!("free frames by migratetype, {label}"), frames),
-    ]
 }
 
 /// The use of each zone's lock: waits of the recorded kernel, holds of both.

@@ -3,10 +3,11 @@
 
 use framewright_lab::{
     replay::{
-        Activity, Balance, FreeMemory, FreeReport, KernelActivity, ListBuddyReport, Logical,
-        OverTime, ReplayReport, Requests, Sample,
+        Activity, Balance, FreeReport, KernelActivity, ListBuddyReport, Logical, ReplayReport,
+        Requests,
     },
     report::{Better, Metric, Point, Run, Unit, cpu_metric},
+    samples::{FreeMemory, OverTime, Sample},
     simulated::Column,
     workloads::Side,
 };

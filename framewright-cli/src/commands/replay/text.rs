@@ -2,10 +2,10 @@
 
 use framewright_lab::{
     replay::{
-        Activity, CpuReport, FreeMemory, KernelActivity, ListBuddyReport, ReplayReport, Requests,
-        SHOWN_ORDERS, ZoneReport,
+        Activity, CpuReport, KernelActivity, ListBuddyReport, ReplayReport, Requests, ZoneReport,
     },
     report::{Comparison, HEADER_NOTE, Report, Run, Style, Table, cpu_metric, decimal},
+    samples::{FreeMemory, SHOWN_ORDERS},
 };
 use std::fmt::Write;
 

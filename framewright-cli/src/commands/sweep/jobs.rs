@@ -9,6 +9,7 @@ use clap::{
 use framewright_lab::{
     paging::Work,
     report::Measured,
+    samples::Watch,
     simulated::Column,
     sweep::{Catalog, Entry, Figure, Machine as PlanMachine},
     workloads::Workload,
@@ -90,11 +91,11 @@ fn allocations(work: &Workload, args: &WorkloadArgs) -> Result<Measured, Failure
     };
     let columns: Vec<Column> = args.run.settings.sides().iter().map(Column::framewright).collect();
     let simulation = workload::simulation(work, spec, args);
-    workload::measure(&simulation, &columns, args, None, &mut |_, _| ())
+    workload::measure(&simulation, &columns, args, Watch::default(), &mut |_, _| ())
 }
 
 fn files(work: Work, args: &PagingArgs) -> Result<Measured, Failure> {
-    paging::measure(&paging::paging(work, args)?, args, None, &mut |_, _| ())
+    paging::measure(&paging::paging(work, args)?, args, Watch::default(), &mut |_, _| ())
 }
 
 fn command<A: Args>() -> Command {

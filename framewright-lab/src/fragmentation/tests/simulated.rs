@@ -12,7 +12,7 @@ fn simulated(think_ns: u64) -> Setup {
     let spec = Spec::uniform(8).unwrap();
     let columns = setup().columns.into_iter().take(2).collect();
     let shares = vec![50];
-    let simulated = Some(SimulatedCpus { spec, think_ns });
+    let simulated = Some(SimulatedCpus { spec, think_ns, samples_memory: false });
     Setup { frames: 1 << 15, threads: 8, simulated, columns, shares, ..setup() }
 }
 
@@ -56,6 +56,25 @@ fn simulated_runs_repeat_and_replace_every_page() {
 }
 
 #[test]
+fn sampling_memory_changes_no_figure() {
+    let run = |samples_memory| {
+        let mut setup = simulated(0);
+        setup.simulated.as_mut().unwrap().samples_memory = samples_memory;
+        BATCHES.run(&setup, &mut |_, _| ()).unwrap()
+    };
+    let (plain, sampled) = (run(false), run(true));
+    assert_eq!(plain.runs(), sampled.runs());
+    assert!(plain.sections[0].samples.iter().all(|(_, samples)| samples.is_empty()));
+    let [(_, ours), (_, theirs)] = &sampled.sections[0].samples[..] else { panic!() };
+    for samples in [ours, theirs] {
+        assert!(samples.len() >= BATCHES.rounds as usize, "{} samples", samples.len());
+        let all = |it: &Sample| it.in_use + it.free + it.held_by_cpus;
+        assert!(samples.iter().all(|it| all(it) == 1 << 15 && it.in_use > 1 << 13), "{samples:?}");
+    }
+    assert!(ours.iter().all(|it| it.free_by_type[1] > 0), "{ours:?}");
+}
+
+#[test]
 fn time_between_operations_leaves_the_lock_to_others() {
     let wait = |think_ns| {
         let result = BATCHES.run(&simulated(think_ns), &mut |_, _| ()).unwrap();
@@ -77,7 +96,8 @@ fn a_simulated_machine_refuses_what_it_does_not_have() {
     };
     let small = refusal(Setup { frames: 1 << 14, ..simulated(0) });
     assert_eq!(small, "--memory: 64 MiB for the 8 CPUs of uniform:8: choose at least 128 MiB");
-    let one = Some(SimulatedCpus { spec: Spec::uniform(1).unwrap(), think_ns: 0 });
+    let one = SimulatedCpus { spec: Spec::uniform(1).unwrap(), think_ns: 0, samples_memory: false };
+    let one = Some(one);
     let other = Setup { threads: 1, simulated: one, free_by: FreeBy::Other, ..simulated(0) };
     let other = refusal(other);
     assert_eq!(
@@ -97,7 +117,7 @@ fn a_simulated_machine_refuses_what_it_does_not_have() {
 fn simulated_cpus_free_the_blocks_of_others() {
     let counts_of = |free_by, threads| {
         let spec = Spec::uniform(threads).unwrap();
-        let simulated_cpus = Some(SimulatedCpus { spec, think_ns: 50 });
+        let simulated_cpus = Some(SimulatedCpus { spec, think_ns: 50, samples_memory: false });
         let setup = Setup { threads, free_by, simulated: simulated_cpus, ..simulated(0) };
         let setup = Setup { types: Types::Mixed, seeds: vec![1], ..setup };
         let results = [

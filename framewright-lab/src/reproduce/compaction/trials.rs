@@ -140,7 +140,6 @@ pub(super) fn run(
         from: from.cloned(),
         environment: Environment::default(),
         quick: plan.quick,
-        watched: false,
     };
     let mut sides: Vec<Side> = settings.iter().map(|&setting| side(setting, era)).collect();
     if let Era::In2013(count) = era {

@@ -156,7 +156,6 @@ mod tests {
             from: None,
             environment: Environment::default(),
             quick: true,
-            watched: false,
         };
         let mut sides = [Side::new("x")];
         apply(count, &mut work, &mut sides);
