@@ -5,7 +5,7 @@ mod support;
 
 use framewright::{
     Block, Config, Contiguous, FrameRange, FreeError, InitError, Layout, Memory, MemoryRange,
-    MigrateType, Order, Pfn, Request, ZoneId, ZoneKind, tuning::Auto,
+    MigrateType, Order, Pfn, Request, SideTables, ZoneId, ZoneKind, tuning::Auto,
 };
 use support::machine::{Machine, Metadata, cpu};
 
@@ -109,6 +109,20 @@ fn errors_in_a_memory_map_are_reported() {
     let most = (1 << 32) - (2 << 18);
     assert_eq!(new(&[range(512, 1024), range(most, 512 + most)]), Ok(()));
     assert_eq!(new(&[range(512, 1024), range(most, 513 + most)]), Err(InitError::SpanTooLarge));
+    // Each of two zones spans nearly all of the map, which is small enough without LRU lists.
+    let normal = |range: MemoryRange| MemoryRange { zone: ZoneKind::Normal, ..range };
+    let movable = |range: MemoryRange| MemoryRange { zone: ZoneKind::Movable, ..range };
+    let (low, high) = (
+        [0, 512].map(|at| range(at, at + 512)),
+        [1024, 512].map(|at| range(most - at, most - at + 512)),
+    );
+    let map = [normal(low[0]), movable(low[1]), normal(high[0]), movable(high[1])];
+    let mut config = Config::new(&map, 1);
+    assert!(Layout::new::<Machine>(&config).is_ok());
+    config.side_tables = SideTables::default().with_lru();
+    let error = Layout::new::<Machine>(&config).map(|_| ()).unwrap_err();
+    assert_eq!(error, InitError::SpanTooLarge);
+    assert!(error.to_string().contains("with LRU lists"), "{error}");
     assert!(matches!(new(&[range(0, u64::MAX)]), Err(InitError::AddressTooHigh { index: 0 })));
     assert_eq!(Layout::new::<Machine>(&Config::new(&[range(0, 1)], 0)), Err(InitError::NoCpus));
 }

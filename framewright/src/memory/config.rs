@@ -478,7 +478,10 @@ impl fmt::Display for InitError {
                  cannot be used with it; use owner_lock=auto or trylock",
             ),
             InitError::SpanTooLarge => {
-                f.write_str("the memory map spans more than 16 TiB minus 2 GiB")
+                f.write_str(
+                    "the memory map spans more than 16 TiB minus 2 GiB; or, with LRU lists, its zones together span \
+                     16 TiB or more",
+                )
             }
             InitError::MetadataTooSmall { needed, given } => {
                 write!(f, "the metadata buffer has {given} bytes; {needed} are needed")
