@@ -54,6 +54,9 @@
 //! assert_eq!(memory.free(), memory.managed() - 4);
 //! ```
 
+// Users copy the examples, so these import no more than they use.
+#![doc(test(attr(deny(unused_imports))))]
+
 mod contention;
 mod fail_nth;
 mod hooks;

@@ -46,6 +46,8 @@
 //! Signal handlers must not use a memory: the host does not mask signals when the library masks
 //! interrupts, because that would cost two system calls per operation.
 
+// Users copy the examples, so these import no more than they use.
+#![doc(test(attr(deny(unused_imports))))]
 #![deny(unsafe_code)]
 #![cfg_attr(doctest, doc = include_str!("../../README.md"))]
 #![cfg_attr(doctest, doc = include_str!("../../docs/threads.md"))]

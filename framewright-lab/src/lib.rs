@@ -18,6 +18,8 @@
 //! the workloads on threads. `full` adds what takes long to build: [`reproduce`], and with `host` [`micro`],
 //! [`fragmentation`], [`large_memory`] and [`validate`].
 
+// Users copy the examples, so these import no more than they use.
+#![doc(test(attr(deny(unused_imports))))]
 // Some functions are only for modules that a feature adds.
 #![cfg_attr(not(all(feature = "full", feature = "host")), allow(dead_code, unused_imports))]
 

@@ -19,6 +19,9 @@
 //! | `lent`     | slots for references that are filled during a call                     |
 //! | `one_thread` | values that only one thread may use, although their type is `Sync`  |
 
+// Users copy the examples, so these import no more than they use.
+#![doc(test(attr(deny(unused_imports))))]
+
 pub mod check;
 pub mod engine;
 pub mod file;

@@ -7,6 +7,8 @@
 //! This is a separate package, so that the library has no dependencies, and its version does not depend on the version
 //! of that crate.
 
+// Users copy the examples, so these import no more than they use.
+#![doc(test(attr(deny(unused_imports))))]
 #![no_std]
 #![deny(unsafe_code)]
 

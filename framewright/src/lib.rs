@@ -104,6 +104,8 @@
 //! under spin locks, the library calls no code of the embedder except [`Platform::wait`] for these locks, interrupt
 //! masking, and the hooks of a simulator ([`Probe`](platform::Probe)).
 
+// Users copy the examples, so these import no more than they use.
+#![doc(test(attr(deny(unused_imports))))]
 #![no_std]
 #![deny(unsafe_code)]
 

@@ -41,7 +41,7 @@ Examples:
 #[derive(Debug, ArgGroup)]
 pub(crate) struct ReplayArgs {
     /// The recording
-    #[arg(value_name = "TRACE")]
+    #[arg(value_name = "RECORDING")]
     pub(crate) trace: PathBuf,
     /// The maximum number of bytes to read from a pipe or a device: all of them are kept in memory
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = values::bytes)]

@@ -10,7 +10,7 @@ use crate::types::{NodeId, Order, ZoneId, ZoneKind};
 /// itself, and forwards each call to its contents.
 ///
 /// ```
-/// use framewright::{Memory, ZoneId, platform::{NoRelief, Relief, ReliefSlot}};
+/// use framewright::{ZoneId, platform::{NoRelief, Relief, ReliefSlot}};
 /// use std::sync::OnceLock;
 ///
 /// #[derive(Default)]
