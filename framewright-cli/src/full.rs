@@ -1,4 +1,4 @@
-//! The commands that take long to build: only programs with the feature `full` have them.
+//! The commands that only programs with the feature `full` have: reproductions, and benchmarks beside other allocators.
 
 use clap::Subcommand;
 

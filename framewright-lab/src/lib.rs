@@ -15,8 +15,8 @@
 //! seeds, and writes one table.
 //!
 //! Two features are on by default. `host` adds what needs Linux: [`record`], [`qemu`], [`measure`], [`host_paging`], and
-//! the workloads on threads. `full` adds what takes long to build: [`reproduce`], and with `host` [`micro`],
-//! [`fragmentation`], [`large_memory`] and [`validate`].
+//! the workloads on threads. `full` adds [`reproduce`], and with `host` [`micro`], [`fragmentation`], [`large_memory`]
+//! and [`validate`].
 
 // Users copy the examples, so these import no more than they use.
 #![doc(test(attr(deny(unused_imports))))]

@@ -41,15 +41,21 @@ def stopped_program(driver: subprocess.Popen, node) -> psutil.Process:
     return until(driver, programs)
 
 
+def sweep_with_two_shards(place) -> subprocess.Popen:
+    """A sweep of twelve shards, of which at least two are done."""
+    place.plan(window="500ms")
+    driver = place.start("--shards", "12")
+    until(driver, lambda: len(place.shards()) >= 2)
+    return driver
+
+
 def wait_until_gone(driver: subprocess.Popen, program: psutil.Process):
     """A program does not survive its worker."""
     until(driver, lambda: not program.is_running() or program.status() == psutil.STATUS_ZOMBIE)
 
 
 def test_a_killed_node_and_a_killed_program_do_not_change_the_table(cluster, nodes, place):
-    place.plan(window="500ms")
-    driver = place.start("--shards", "12")
-    until(driver, lambda: len(place.shards()) >= 2)
+    driver = sweep_with_two_shards(place)
 
     killed = stopped_program(driver, nodes[1])
     killed.kill()
@@ -61,9 +67,7 @@ def test_a_killed_node_and_a_killed_program_do_not_change_the_table(cluster, nod
 
 
 def test_a_killed_worker_does_not_change_the_table(nodes, place):
-    place.plan(window="500ms")
-    driver = place.start("--shards", "12")
-    until(driver, lambda: len(place.shards()) >= 2)
+    driver = sweep_with_two_shards(place)
 
     program = stopped_program(driver, nodes[1])
     worker = program.parent()
@@ -75,9 +79,7 @@ def test_a_killed_worker_does_not_change_the_table(nodes, place):
 
 
 def test_a_killed_raylet_does_not_change_the_table(nodes, place):
-    place.plan(window="500ms")
-    driver = place.start("--shards", "12")
-    until(driver, lambda: len(place.shards()) >= 2)
+    driver = sweep_with_two_shards(place)
 
     # Its worker and its program are not killed: they end by themselves.
     program = stopped_program(driver, nodes[0])

@@ -91,7 +91,7 @@ impl RunArgs {
         (0..u64::from(self.seeds)).map(|more| self.first_seed().wrapping_add(more)).collect()
     }
 
-    /// What is recorded of runs on simulated machines: the trace, and the memory for the page.
+    /// The recordings that simulated runs make: the trace, and for the page of `--html` samples of memory.
     pub(crate) fn watch<'t>(&self, trace: Option<&'t Trace>) -> Watch<'t> {
         Watch { trace, memory: self.files.html.is_some() }
     }

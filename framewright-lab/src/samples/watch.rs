@@ -1,5 +1,4 @@
-//! What is recorded of a run on a simulated machine besides its figures: a trace, and samples of its memory. The figures
-//! are the same as without.
+//! Traces of simulated runs, and samples of their memory over time. Neither changes the figures of a run.
 
 use std::{cell::RefCell, rc::Rc};
 
@@ -9,7 +8,7 @@ use framewright_sim::engine::Machine;
 use super::{MemoryState, Sample};
 use crate::perfetto::{self, Recorder, Trace};
 
-/// What is recorded of runs.
+/// Whether runs are traced, and whether their memory is sampled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch<'t> {
     /// Gets the trace of every run.
@@ -20,13 +19,13 @@ pub struct Watch<'t> {
 }
 
 impl Watch<'_> {
-    /// What is recorded of a run with `seed`, one of `seeds`.
+    /// The same for the run with `seed`: only the first of `seeds` samples memory.
     pub(crate) fn of(self, seed: u64, seeds: &[u64]) -> Self {
         Self { memory: self.memory && seeds.first() == Some(&seed), ..self }
     }
 }
 
-/// What is recorded of one run.
+/// Records the trace and the memory samples of one run.
 pub(crate) struct Watcher {
     machine: Machine,
     recorder: Option<Rc<Recorder>>,

@@ -1,4 +1,4 @@
-//! What a request takes from the buddy.
+//! Requests to the buddy: the number of blocks, their order and migratetype, and the permitted fallbacks.
 
 use super::MigrateType;
 use crate::{tuning::BulkTake, types::Order};

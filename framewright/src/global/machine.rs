@@ -1,4 +1,4 @@
-//! What a machine must have for a [`Global`](super::Global).
+//! The traits that a machine implements for a [`Global`](super::Global), besides `Platform`.
 
 use crate::{
     platform::{CpuId, Platform},

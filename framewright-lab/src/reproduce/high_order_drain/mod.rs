@@ -269,7 +269,7 @@ fn sockets_found(results: &Results) -> Option<String> {
     ))
 }
 
-/// How often writers and readers meet, and the frames that are then in a cache.
+/// The rate at which writers and readers meet, and the frames that are then in a cache.
 fn meetings(results: &Results) -> Option<String> {
     let on = |machine, metric| {
         let (before, after) = sides(results, SCHEDULED, machine, LISTS, metric)?;
