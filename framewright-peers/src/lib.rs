@@ -5,7 +5,8 @@
 //! * [`ListBuddy`]: the classic kernel design, rebuilt small: a descriptor per frame, doubly linked
 //!   free lists, merging page by page under one lock, spinlocked per-CPU lists.
 //! * [`FrameAllocDepot`], [`SummaryBuddy`], [`BitmapAllocator`], [`BuddySystem`], [`FreeListPeer`]:
-//!   allocators from the package registry, used as their documentation recommends.
+//!   allocators from the package registry, used as their documentation recommends. They are the feature `registry`, a
+//!   default.
 //! * [`Floor`], [`FloorTrylock`]: not allocators, but lower bounds: the cost of a per-CPU stack of
 //!   frames without a lock, and with one atomic try-lock per operation.
 //!
@@ -13,18 +14,14 @@
 //! [`Peer`] and [`Worker`] with static dispatch: a benchmark can put the same never-inlined wrapper
 //! around each.
 
-mod bitmap;
-mod buddy_system;
 mod floor;
-mod frame_alloc;
-mod free_list;
 pub mod list_buddy;
 mod peer;
+#[cfg(feature = "registry")]
+mod registry;
 
-pub use bitmap::BitmapAllocator;
-pub use buddy_system::BuddySystem;
 pub use floor::{Floor, FloorTrylock};
-pub use frame_alloc::{FrameAllocDepot, SummaryBuddy};
-pub use free_list::FreeListPeer;
 pub use list_buddy::ListBuddy;
 pub use peer::{Metadata, Peer, Worker};
+#[cfg(feature = "registry")]
+pub use registry::{BitmapAllocator, BuddySystem, FrameAllocDepot, FreeListPeer, SummaryBuddy};
