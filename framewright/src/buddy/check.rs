@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::{ABSENT, Buddy, FRAMES, MigrateType, PARTIAL, lists::FREE};
+use super::{ABSENT, Buddy, FRAMES, MigrateType, PARTIAL, levels::count_blocks, lists::FREE};
 use crate::{
     sync::Ordering,
     types::{Order, PAGEBLOCK_ORDER, fragmentation_index, unusable_index},
@@ -82,27 +82,22 @@ impl Buddy<'_> {
     /// Adds to `counts` the free blocks inside some pageblocks, and the larger free blocks that
     /// start with one of these pageblocks.
     pub(crate) fn add_counts(&self, some: Range<u32>, counts: &mut BlockCounts) {
-        for index in some.clone() {
+        for index in some {
             let Some(block) = self.blocks.get(index as usize) else { continue };
             if block.present == 0 {
                 continue;
             }
             let of = self.type_of(index);
             counts.pageblocks[of as usize] += 1;
-            // Wholly free pageblocks of requestable types merge into blocks above order 9, also
-            // across types. They are counted below, as part of these blocks.
-            let whole = block.is_free() && of.mixes();
-            if block.free == 0 || whole || self.lists.gigablocks.is_folded(index) {
-                continue;
+            let counts = &mut counts.free[of as usize];
+            if block.is_free() && of.mixes() {
+                // Such pageblocks merge into blocks above order 9, also across types. Folded ones look free, too.
+                if let Some(order) = self.lists.gigablocks.order_from(index) {
+                    counts[usize::from(order.get())] += 1;
+                }
+            } else if block.free > 0 && !self.lists.gigablocks.is_folded(index) {
+                count_blocks(&block.map, counts);
             }
-            let blocks = block.levels.count_blocks(&block.map);
-            for (count, blocks) in counts.free[of as usize].iter_mut().zip(blocks) {
-                *count += u64::from(blocks);
-            }
-        }
-        for (index, order) in self.lists.gigablocks.free_blocks(some) {
-            let of = self.type_of(index);
-            counts.free[of as usize][usize::from(order.get())] += 1;
         }
     }
 

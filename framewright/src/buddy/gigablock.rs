@@ -72,8 +72,12 @@ impl Gigablock {
     /// Whether the aligned 2^`doublings` pageblocks around pageblock `at` are all free.
     fn is_free_around(&self, at: u32, doublings: u8) -> bool {
         let first = at & !((1 << doublings) - 1);
-        spans(first..first + (1 << doublings))
-            .all(|(leaf, mask)| self.leaves[leaf as usize].free & mask == mask)
+        if doublings < WORD_ORDER {
+            let mask = !(!0u64 << (1u32 << doublings)) << (first % 64);
+            return self.leaves[first as usize / 64].free & mask == mask;
+        }
+        let leaves = first as usize / 64..(first as usize + (1 << doublings)) / 64;
+        self.leaves[leaves].iter().all(|leaf| leaf.free == !0)
     }
 
     /// The binary logarithm of the number of pageblocks in the maximal free block around pageblock
@@ -82,30 +86,11 @@ impl Gigablock {
         (0..=MAP_ORDER).take_while(|&doublings| self.is_free_around(at, doublings)).last()
     }
 
-    /// The maximal free blocks whose first pageblock is in `some`, ascending: the first pageblock of
-    /// each, and the binary logarithm of its number of pageblocks.
-    pub(super) fn free_blocks(&self, some: Range<u32>) -> impl Iterator<Item = (u32, u8)> {
-        let mut at = some.start;
-        core::iter::from_fn(move || {
-            loop {
-                let free = self.next_free(at..some.end)?;
-                let doublings = self.doublings_around(free)?;
-                let first = free & !((1 << doublings) - 1);
-                at = first + (1 << doublings);
-                // The first free pageblock may belong to a block that starts before `some`.
-                if first == free {
-                    return Some((first, doublings));
-                }
-            }
-        })
-    }
-
-    /// The first free pageblock among `some`.
-    fn next_free(&self, some: Range<u32>) -> Option<u32> {
-        spans(some).find_map(|(leaf, mask)| {
-            let free = self.leaves[leaf as usize].free & mask;
-            (free != 0).then(|| 64 * leaf + free.trailing_zeros())
-        })
+    /// The binary logarithm of the number of pageblocks in the maximal free block whose first pageblock is `at`; `None`
+    /// if no such block starts there.
+    pub(super) fn doublings_from(&self, at: u32) -> Option<u8> {
+        let doublings = self.doublings_around(at)?;
+        at.is_multiple_of(1 << doublings).then_some(doublings)
     }
 
     /// Number of pageblocks of the allocated block that starts with pageblock `at`.
@@ -178,11 +163,9 @@ mod tests {
     #[test]
     fn blocks_are_maximal_and_aligned() {
         let gigablock = free(&[3..8, 64..256, 511..512]);
-        let blocks = |some| gigablock.free_blocks(some).collect::<std::vec::Vec<_>>();
-        assert_eq!(blocks(0..PAGEBLOCKS), [(3, 0), (4, 2), (64, 6), (128, 7), (511, 0)]);
-        assert_eq!(blocks(5..130), [(64, 6), (128, 7)], "a block that starts before is counted");
-        assert!(blocks(8..64).is_empty());
-        assert_eq!(blocks(4..5), [(4, 2)], "a block that ends behind is left out");
+        let block = |at| Some((at, gigablock.doublings_from(at)?));
+        let blocks: std::vec::Vec<_> = (0..PAGEBLOCKS).filter_map(block).collect();
+        assert_eq!(blocks, [(3, 0), (4, 2), (64, 6), (128, 7), (511, 0)]);
         assert_eq!(gigablock.level(), 8);
         assert!(gigablock.is_consistent());
     }

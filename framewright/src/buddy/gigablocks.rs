@@ -10,8 +10,6 @@
 //! *place*: counted from the start of the gigablock that contains the zone's first frame. Places
 //! before the zone are never free.
 
-use core::ops::Range;
-
 use super::{
     MigrateType,
     gigablock::{Gigablock, Leaf, PAGEBLOCKS, spans},
@@ -216,21 +214,11 @@ impl<'m> Gigablocks<'m> {
         leaf.reported |= mask & leaf.free;
     }
 
-    /// The maximal free blocks whose first pageblock is in `some`: the index of that pageblock, and
-    /// the order.
-    pub(super) fn free_blocks(&self, some: Range<u32>) -> impl Iterator<Item = (u32, Order)> {
-        let places = self.place(some.start)..self.place(some.end);
-        let numbers = places.start / PAGEBLOCKS..places.end.div_ceil(PAGEBLOCKS);
-        numbers.flat_map(move |number| {
-            let first = number * PAGEBLOCKS;
-            let end = (places.end - first).min(PAGEBLOCKS);
-            let blocks =
-                self.blocks[number as usize].free_blocks(places.start.saturating_sub(first)..end);
-            blocks.filter_map(move |(at, doublings)| {
-                let order = Order::new(PAGEBLOCK_ORDER + doublings)?;
-                Some((self.index(first + at), order))
-            })
-        })
+    /// The order of the maximal free block whose first pageblock is `index`; `None` if no such block starts there.
+    pub(super) fn order_from(&self, index: u32) -> Option<Order> {
+        let place = self.place(index);
+        let gigablock = self.blocks.get((place / PAGEBLOCKS) as usize)?;
+        Order::new(PAGEBLOCK_ORDER + gigablock.doublings_from(place % PAGEBLOCKS)?)
     }
 
     /// Number of wholly free pageblocks of requestable types.

@@ -98,21 +98,6 @@ impl Levels {
         word::best_run(full, order - WORD_ORDER).map(|i| i as usize)
     }
 
-    /// Number of maximal blocks of each order in `map`, which has these levels.
-    pub(super) fn count_blocks(&self, map: &[u64; WORDS]) -> [u32; MAP_ORDER as usize + 1] {
-        let mut counts = [0; MAP_ORDER as usize + 1];
-        for &word in map.iter().filter(|&&word| word != 0 && word != !0) {
-            for (order, count) in word::count_blocks(word).into_iter().enumerate() {
-                counts[order] += count;
-            }
-        }
-        let full = word::count_blocks(u64::from(full_words(&self.words)));
-        for (count, words) in counts[usize::from(WORD_ORDER)..].iter_mut().zip(full) {
-            *count += words;
-        }
-        counts
-    }
-
     /// Whether these are the levels of `map`.
     pub(super) fn agree_with(&self, map: [u64; WORDS]) -> bool {
         let proper = Self::of(map);
@@ -128,6 +113,54 @@ fn full_words(levels: &[u8; WORDS]) -> u8 {
     }
     full
 }
+
+/// Adds the number of maximal blocks of each order in `map` to `counts`.
+pub(super) fn count_blocks(map: &[u64; WORDS], counts: &mut [u64]) {
+    let ones = |words: &[u64]| words.iter().map(|word| word.count_ones()).sum::<u32>();
+    let mut runs = [0; MAP_ORDER as usize + 2];
+    runs[0] = ones(map);
+    // A run of order k starts at a multiple of 2^k, so the starts in 2^k words fit into one word: the runs of a half of
+    // the map are moved between those of the other half.
+    let [a, b, c, d, e, f, g, h] = *map;
+    let words = [joined(a, e, 0), joined(b, f, 0), joined(c, g, 0), joined(d, h, 0)];
+    runs[1] = ones(&words);
+    let [a, b, c, d] = words;
+    let words = [joined(a, c, 1), joined(b, d, 1)];
+    runs[2] = ones(&words);
+    let mut word = joined(words[0], words[1], 2);
+    runs[3] = word.count_ones();
+    // A byte has now a bit for each word of the map. Those of neighbouring words are four bits apart, as they were moved
+    // last.
+    for (order, (distance, starts)) in (4..).zip(DISTANCES) {
+        word &= word >> distance & starts;
+        if word == 0 {
+            break;
+        }
+        runs[order] = word.count_ones();
+    }
+    for (order, count) in counts.iter_mut().enumerate().take(usize::from(MAP_ORDER) + 1) {
+        *count += u64::from(runs[order] - 2 * runs[order + 1]);
+    }
+}
+
+/// The starts of the runs of order `k` + 1 in two words, from the starts of those of order `k`.
+#[inline(always)]
+fn joined(low: u64, high: u64, k: usize) -> u64 {
+    const STARTS: [u64; 3] = [0x5555_5555_5555_5555, 0x3333_3333_3333_3333, 0x0f0f_0f0f_0f0f_0f0f];
+    let size = 1 << k;
+    let join = |starts: u64| starts & starts >> size & STARTS[k];
+    join(low) | join(high) << size
+}
+
+/// For the runs of order 4 to 9, the distance between the halves of a run, and the bits at which it may start.
+const DISTANCES: [(u32, u64); 6] = [
+    (8, 0x00ff_00ff_00ff_00ff),
+    (16, 0x0000_00ff_0000_00ff),
+    (32, 0xff),
+    (4, 0x0f),
+    (2, 0x03),
+    (1, 0x01),
+];
 
 /// The level of a map, from the levels of its words.
 #[inline(never)]
@@ -224,9 +257,39 @@ mod tests {
     fn blocks_of_all_orders_are_counted_once() {
         for full in 0..=u8::MAX {
             let map = with_full_words(full);
-            let counts = Levels::of(map).count_blocks(&map);
-            let bits: u32 = counts.iter().enumerate().map(|(k, n)| n << k).sum();
-            assert_eq!(bits, full.count_ones() * 64);
+            let mut counts = [0; 10];
+            count_blocks(&map, &mut counts);
+            let bits: u64 = counts.iter().enumerate().map(|(k, n)| n << k).sum();
+            assert_eq!(bits, u64::from(full.count_ones()) * 64);
+        }
+    }
+
+    #[test]
+    fn blocks_are_counted_as_a_search_finds_them() {
+        let mut state = 1u64;
+        for round in 0..2000 {
+            let map: [u64; WORDS] = core::array::from_fn(|_| {
+                let mut random = || {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    state.rotate_left(32) ^ state
+                };
+                // Runs of all lengths.
+                let spread = |word: u64, k| word | word << (1 << k) | word >> (1 << k);
+                (0..round % 7).fold(random() & random() & random(), spread)
+            });
+            let mut expected = [0; 10];
+            let mut at = 0;
+            while at < 512 {
+                let is_free = |frame: usize| map[frame / 64] >> (frame % 64) & 1 == 1;
+                let fits =
+                    |&order: &usize| at % (1 << order) == 0 && (at..at + (1 << order)).all(is_free);
+                let order = (0..10).rfind(fits);
+                order.iter().for_each(|&order| expected[order] += 1);
+                at += order.map_or(1, |order| 1 << order);
+            }
+            let mut counts = [0; 10];
+            count_blocks(&map, &mut counts);
+            assert_eq!(counts, expected, "{map:x?}");
         }
     }
 }

@@ -90,18 +90,6 @@ pub(super) fn overrun(heads: u64, order: u8, free_or_head: u64) -> u64 {
     ((could_be_larger << size) & !free_or_head) >> size
 }
 
-/// Number of maximal free blocks of each order 0 to 6.
-pub(super) fn count_blocks(word: u64) -> [u32; 7] {
-    let mut counts = [0; 7];
-    let mut starts = word;
-    for k in 0..=WORD_ORDER {
-        let larger = if k < WORD_ORDER { joined(starts, k) } else { 0 };
-        counts[usize::from(k)] = starts.count_ones() - 2 * larger.count_ones();
-        starts = larger;
-    }
-    counts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +112,13 @@ mod tests {
             }
         });
         [0, !0, 1, 1 << 63, 0xffff_ffff].into_iter().chain(random)
+    }
+
+    /// Number of maximal free blocks of each order 0 to 6.
+    fn count_blocks(word: u64) -> [u32; 7] {
+        let runs = |order| runs(word, order).count_ones();
+        let larger = |order| if order < WORD_ORDER { 2 * runs(order + 1) } else { 0 };
+        std::array::from_fn(|order| runs(order as u8) - larger(order as u8))
     }
 
     fn is_run(word: u64, start: u32, order: u8) -> bool {
