@@ -1,29 +1,25 @@
-//! Reads ahead in a thread of its own, so that decompression and parsing use two CPUs.
+//! Reads pieces of plain bytes, ahead in a thread of its own if they have to be decompressed, so that decompression and
+//! parsing use two CPUs.
 //!
 //! At most [`PIECES`] pieces wait for the reader, and the thread has one more, so the memory is bounded. The reader
 //! returns each piece to be filled again. The thread ends with the input, with an error, or when the reader is dropped.
 
 use std::{
     io::{self, ErrorKind, Read},
-    mem,
     sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
     thread,
 };
 
 /// Bytes of a piece: less than the size from which allocators return memory to the system.
-const PIECE: usize = 64 << 10;
+pub(super) const PIECE: usize = 64 << 10;
 /// The maximum number of pieces that wait for the reader.
 const PIECES: usize = 8;
 
-/// The bytes of an input that a thread reads.
+/// The pieces of an input that a thread reads.
 pub(super) struct Ahead {
     pieces: Receiver<io::Result<Vec<u8>>>,
-    piece: Vec<u8>,
-    /// Takes pieces that were returned completely.
-    read: Sender<Vec<u8>>,
-    /// Bytes of the piece that were returned.
-    used: usize,
-    at_end: bool,
+    /// Takes pieces that are used up.
+    used: Sender<Vec<u8>>,
 }
 
 impl Ahead {
@@ -33,11 +29,33 @@ impl Ahead {
     /// The system cannot start a thread.
     pub(super) fn new(input: impl Read + Send + 'static) -> io::Result<Self> {
         let (sender, pieces) = sync_channel(PIECES);
-        let (read, empty) = channel();
+        let (used, empty) = channel();
         thread::Builder::new()
             .name("decompress".into())
             .spawn(move || send_all(input, &sender, &empty))?;
-        Ok(Self { pieces, piece: Vec::new(), read, used: 0, at_end: false })
+        Ok(Self { pieces, used })
+    }
+
+    /// As [`fill`], from the input of the thread.
+    pub(super) fn next(&mut self, used: Vec<u8>) -> io::Result<Vec<u8>> {
+        // Sending fails if the thread has ended.
+        _ = self.used.send(used);
+        let died = || io::Error::other("the thread that decompresses has ended early");
+        self.pieces.recv().map_err(|_| died()).flatten()
+    }
+}
+
+/// Fills a piece from `input`, not always completely. The piece is empty at the end of the input.
+pub(super) fn fill(input: &mut impl Read, mut piece: Vec<u8>) -> io::Result<Vec<u8>> {
+    piece.resize(PIECE, 0);
+    loop {
+        match input.read(&mut piece) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => {
+                piece.truncate(result?);
+                return Ok(piece);
+            }
+        }
     }
 }
 
@@ -48,40 +66,12 @@ fn send_all(
     empty: &Receiver<Vec<u8>>,
 ) {
     loop {
-        let mut piece = empty.try_recv().unwrap_or_default();
-        piece.resize(PIECE, 0);
-        let result = match input.read(&mut piece) {
-            Ok(read) => {
-                piece.truncate(read);
-                Ok(piece)
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => Err(error),
-        };
+        let result = fill(&mut input, empty.try_recv().unwrap_or_default());
         let is_last = result.as_ref().map_or(true, Vec::is_empty);
         // Sending fails if the reader has been dropped.
         if sender.send(result).is_err() || is_last {
             return;
         }
-    }
-}
-
-impl Read for Ahead {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.used == self.piece.len() && !self.at_end {
-            let died = || io::Error::other("the thread that decompresses has ended early");
-            let piece = self.pieces.recv().map_err(|_| died()).flatten();
-            self.at_end = piece.as_ref().map_or(true, Vec::is_empty);
-            let last = mem::replace(&mut self.piece, piece?);
-            self.used = 0;
-            // Sending fails if the thread has ended.
-            _ = self.read.send(last);
-        }
-        let rest = &self.piece[self.used..];
-        let read = rest.len().min(buffer.len());
-        buffer[..read].copy_from_slice(&rest[..read]);
-        self.used += read;
-        Ok(read)
     }
 }
 
@@ -104,16 +94,22 @@ mod tests {
         }
     }
 
-    fn read(left: u8, end: fn() -> io::Result<usize>) -> (Vec<u8>, io::Result<usize>) {
-        let mut bytes = Vec::new();
-        let result = Ahead::new(Input { left, end }).unwrap().read_to_end(&mut bytes);
-        (bytes, result)
+    fn read(left: u8, end: fn() -> io::Result<usize>) -> (Vec<u8>, io::Result<()>) {
+        let mut ahead = Ahead::new(Input { left, end }).unwrap();
+        let (mut bytes, mut piece) = (Vec::new(), Vec::new());
+        loop {
+            match ahead.next(piece) {
+                Ok(next) if !next.is_empty() => piece = next,
+                result => return (bytes, result.map(drop)),
+            }
+            bytes.extend_from_slice(&piece);
+        }
     }
 
     #[test]
     fn everything_arrives_in_order() {
         let (bytes, result) = read(200, || Ok(0));
-        assert_eq!(result.unwrap(), 400);
+        result.unwrap();
         assert!(bytes.iter().eq((0..200).rev().flat_map(|n| [n, n]).collect::<Vec<_>>().iter()));
         assert!(read(0, || Ok(0)).0.is_empty());
     }

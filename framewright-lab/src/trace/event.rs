@@ -339,6 +339,17 @@ impl RecentFlags {
         *flags
     }
 
+    /// The flags of a text if it is a recent one.
+    #[inline]
+    pub(super) fn recent(&mut self, text: &[u8]) -> Option<GfpFlags> {
+        let at = text.len() % self.texts.len();
+        let (recent, flags) = &self.texts[at];
+        (recent == text && !text.is_empty()).then(|| {
+            self.last = at;
+            *flags
+        })
+    }
+
     /// The text that was parsed last.
     pub(super) fn last(&self) -> &[u8] {
         &self.texts[self.last].0

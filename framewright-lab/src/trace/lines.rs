@@ -1,24 +1,23 @@
 //! Splits bytes into lines.
 
-use std::io;
+use std::{io, mem};
 
 use super::error::TraceError;
 use super::source::Source;
 
 /// A line longer than this is not text of a recording.
 const LONGEST: usize = 64 << 10;
-/// Size of a read.
-const CHUNK: usize = 256 << 10;
 
 /// A source of lines.
 pub(super) struct Lines {
     source: Source,
-    buffer: Vec<u8>,
-    /// Start of the part of the buffer that is not yet returned.
+    piece: Vec<u8>,
+    /// Start of the part of the piece that is not yet returned.
     start: usize,
-    end: usize,
-    /// The first zero byte in the buffer: text has none.
+    /// The first zero byte in the piece: text has none.
     zero: Option<usize>,
+    /// The line that the end of a piece has cut.
+    cut: Vec<u8>,
     number: u64,
     at_end: bool,
     stream_is_cut: bool,
@@ -39,10 +38,10 @@ impl Lines {
     pub(super) fn new(source: Source) -> Self {
         Self {
             source,
-            buffer: Vec::new(),
+            piece: Vec::new(),
             start: 0,
-            end: 0,
             zero: None,
+            cut: Vec::new(),
             number: 0,
             at_end: false,
             stream_is_cut: false,
@@ -55,42 +54,51 @@ impl Lines {
     }
 
     /// The next line, or `None` at the end.
+    #[inline]
     pub(super) fn next(&mut self) -> Result<Option<TextLine<'_>>, TraceError> {
-        let mut searched = 0;
-        let (length, whole) = loop {
-            let held = &self.buffer[self.start..self.end];
-            if let Some(at) = memchr::memchr(b'\n', &held[searched..]) {
-                break (searched + at, true);
+        self.number += 1;
+        let Some(length) = memchr::memchr(b'\n', &self.piece[self.start..]) else {
+            return self.next_of_pieces();
+        };
+        let text = self.start..self.start + length;
+        self.start = text.end + 1;
+        if self.zero.is_some_and(|zero| zero < self.start) {
+            return Err(self.binary());
+        }
+        let text = &self.piece[text];
+        Ok(Some(TextLine { number: self.number, text: trimmed(text), whole: true }))
+    }
+
+    /// As [`Lines::next`], for a line that continues in the next piece, or is the last.
+    fn next_of_pieces(&mut self) -> Result<Option<TextLine<'_>>, TraceError> {
+        self.cut.clear();
+        let (mut has_zero, mut whole) = (false, false);
+        while !whole && !self.at_end {
+            has_zero |= self.zero.is_some();
+            self.cut.extend_from_slice(&self.piece[self.start..]);
+            self.fill()?;
+            if let Some(length) = memchr::memchr(b'\n', &self.piece) {
+                whole = true;
+                self.start = length + 1;
+                self.cut.extend_from_slice(&self.piece[..length]);
+                has_zero |= self.zero.is_some_and(|zero| zero < length);
             }
-            searched = held.len();
-            if self.at_end {
-                break (searched, false);
-            }
-            if searched > LONGEST {
-                self.number += 1;
+            if self.cut.len() > LONGEST {
                 return Err(self.unusable(format!(
                     "line {} is longer than {} KiB: not the text of a recording",
                     self.number,
                     LONGEST >> 10
                 )));
             }
-            self.fill()?;
-        };
-        if length == 0 && !whole {
+        }
+        if self.cut.is_empty() && !whole {
+            self.number -= 1;
             return Ok(None);
         }
-        let text = self.start..self.start + length;
-        self.start = text.end + usize::from(whole);
-        self.number += 1;
-        if self.zero.is_some_and(|zero| zero < self.start) {
-            return Err(self.unusable(format!(
-                "binary data in line {}: not the text of a recording",
-                self.number
-            )));
+        if has_zero {
+            return Err(self.binary());
         }
-        let text = &self.buffer[text];
-        let text = text.strip_suffix(b"\r").unwrap_or(text);
-        Ok(Some(TextLine { number: self.number, text, whole }))
+        Ok(Some(TextLine { number: self.number, text: trimmed(&self.cut), whole }))
     }
 
     /// Whether the compressed stream was truncated. Known after [`Lines::next`] has returned
@@ -99,33 +107,26 @@ impl Lines {
         self.stream_is_cut
     }
 
-    /// Moves the rest to the front and reads more behind it.
+    /// Replaces the piece by the next one.
     fn fill(&mut self) -> Result<(), TraceError> {
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.zero = self.zero.and_then(|zero| zero.checked_sub(self.start));
+        let used = mem::take(&mut self.piece);
         self.start = 0;
-        if self.buffer.len() < self.end + CHUNK {
-            self.buffer.resize(self.end + CHUNK, 0);
-        }
-        match self.source.read(&mut self.buffer[self.end..]) {
-            Ok(0) => self.at_end = true,
-            Ok(read) => {
-                let new = self.end..self.end + read;
-                self.end = new.end;
-                let zero = || memchr::memchr(0, &self.buffer[new.clone()]);
-                self.zero = self.zero.or_else(|| zero().map(|at| new.start + at));
-            }
+        match self.source.next(used) {
+            Ok(piece) => self.piece = piece,
             // The stream is truncated: the data before that is valid.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                self.at_end = true;
-                self.stream_is_cut = true;
-            }
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.stream_is_cut = true,
             Err(source) => {
                 return Err(TraceError::Io { file: self.source.file().to_owned(), source });
             }
         }
+        self.at_end = self.piece.is_empty();
+        self.zero = memchr::memchr(0, &self.piece);
         Ok(())
+    }
+
+    #[cold]
+    fn binary(&self) -> TraceError {
+        self.unusable(format!("binary data in line {}: not the text of a recording", self.number))
     }
 
     #[cold]
@@ -134,10 +135,16 @@ impl Lines {
     }
 }
 
+/// A line without the carriage return at its end.
+#[inline]
+fn trimmed(text: &[u8]) -> &[u8] {
+    text.strip_suffix(b"\r").unwrap_or(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::zstd;
+    use crate::trace::{ahead::PIECE, zstd};
 
     fn lines(bytes: Vec<u8>) -> Result<Lines, TraceError> {
         Source::new("t".into(), io::Cursor::new(bytes), None).map(Lines::new)
@@ -178,7 +185,7 @@ mod tests {
         assert!(packed.len() < 128 << 10, "{}", packed.len());
         let mut lines = lines(packed).unwrap();
         while lines.next().unwrap().is_some() {
-            assert!(lines.buffer.len() <= LONGEST + 2 * CHUNK);
+            assert!(lines.piece.len() + lines.cut.len() <= LONGEST + PIECE);
         }
         assert_eq!(lines.number, 8 << 10);
     }

@@ -11,11 +11,12 @@
 //! | [`fuzz`]     | entry points for a fuzzer                                    |
 //! | [`reader`]   | a file in, events out; keeps header, warnings and counts     |
 //! | [`snapshot`] | `NAME.before` and `NAME.after` in, zones and counters out    |
-//! | `event`      | event bodies into an [`Event`]                               |
+//! | `usual`      | usual bodies into an [`Event`], in one pass                  |
+//! | `event`      | any event bodies into an [`Event`]                           |
 //! | `prefix`     | the part of a line before the event: task, CPU, time, name   |
 //! | `lines`      | bytes in, whole lines out                                    |
 //! | `source`     | a file in, plain bytes out: foreign formats                  |
-//! | `ahead`      | reads ahead in a thread of its own                           |
+//! | `ahead`      | pieces of bytes, read ahead in a thread of its own           |
 //! | `zstd`       | compression and decompression                                |
 //! | `number`     | numbers and identifiers within their limits                  |
 //! | `error`      | errors and warnings, with file, line, value and reason       |
@@ -34,6 +35,7 @@ mod prefix;
 pub mod reader;
 pub mod snapshot;
 mod source;
+mod usual;
 pub(crate) mod zstd;
 
 pub use error::{LineProblem, TraceError, Warning};

@@ -151,6 +151,70 @@ pub(super) fn word(text: &[u8]) -> usize {
     position(b' ', text).unwrap_or(text.len())
 }
 
+/// Text that is read from its start in one pass. Each method returns `None` if the text does not begin as expected.
+pub(super) struct Cursor<'t>(pub(super) &'t [u8]);
+
+impl<'t> Cursor<'t> {
+    #[inline(always)]
+    pub(super) fn text<const N: usize>(&mut self, text: &[u8; N]) -> Option<()> {
+        let (start, rest) = self.0.split_first_chunk()?;
+        (start == text).then(|| self.0 = rest)
+    }
+
+    /// Exactly this number of bytes.
+    #[inline(always)]
+    pub(super) fn bytes<const N: usize>(&mut self) -> Option<&'t [u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    /// A decimal number of up to 19 digits.
+    #[inline(always)]
+    pub(super) fn decimal(&mut self) -> Option<u64> {
+        let (mut value, mut digits) = (0u64, 0);
+        for &byte in self.0.iter().take(19) {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            (value, digits) = (value * 10 + u64::from(digit), digits + 1);
+        }
+        self.0 = &self.0[digits..];
+        (digits > 0).then_some(value)
+    }
+
+    /// A decimal number of one digit, or of two.
+    #[inline(always)]
+    pub(super) fn up_to(&mut self, most: u8) -> Option<u8> {
+        let (&byte, mut rest) = self.0.split_first()?;
+        let mut number = byte.wrapping_sub(b'0');
+        if number > 9 {
+            return None;
+        }
+        if let Some((&byte @ b'0'..=b'9', after)) = rest.split_first() {
+            (number, rest) = (number * 10 + (byte - b'0'), after);
+        }
+        self.0 = rest;
+        (number <= most).then_some(number)
+    }
+
+    /// A hexadecimal number of up to 15 digits.
+    #[inline(always)]
+    pub(super) fn hexadecimal(&mut self) -> Option<u64> {
+        let (mut value, mut digits) = (0, 0);
+        for &byte in self.0.iter().take(15) {
+            let digit = HEX_DIGITS[usize::from(byte)];
+            if digit > 15 {
+                break;
+            }
+            (value, digits) = (value << 4 | u64::from(digit), digits + 1);
+        }
+        self.0 = &self.0[digits..];
+        (digits > 0).then_some(value)
+    }
+}
+
 /// The values of the keys of frequent events; empty if the body lacks them.
 #[derive(Default)]
 pub(super) struct Fields<'b> {

@@ -7,8 +7,9 @@ use std::path::Path;
 use super::error::{LineProblem, TraceError, Warning};
 use super::event::{Event, RecentFlags};
 use super::lines::Lines;
-use super::prefix;
+use super::prefix::{self, RecentTasks};
 use super::source::Source;
+use super::usual;
 
 /// Maximum number of event names that are stored. A kernel has some 3000.
 const MOST_NAMES: usize = 1 << 16;
@@ -84,6 +85,7 @@ pub struct TraceReader {
     cut_line: Option<(u64, bool)>,
     finished: bool,
     flags: RecentFlags,
+    tasks: RecentTasks,
 }
 
 impl TraceReader {
@@ -124,6 +126,7 @@ impl TraceReader {
             cut_line: None,
             finished: false,
             flags: RecentFlags::default(),
+            tasks: RecentTasks::default(),
         }
     }
 
@@ -151,7 +154,7 @@ impl TraceReader {
                 return if self.events == 0 { Err(self.no_events()) } else { Ok(None) };
             };
             let (number, whole) = (line.number, line.whole);
-            match classify(line.text, &mut self.flags) {
+            match classify(line.text, &mut self.flags, &mut self.tasks) {
                 Ok(LineKind::Event(line, event)) => {
                     self.events += 1;
                     if !whole {
@@ -280,7 +283,11 @@ enum LineKind<'l> {
 }
 
 #[inline]
-fn classify<'l>(text: &'l [u8], flags: &mut RecentFlags) -> Result<LineKind<'l>, LineProblem> {
+fn classify<'l>(
+    text: &'l [u8],
+    flags: &mut RecentFlags,
+    tasks: &mut RecentTasks,
+) -> Result<LineKind<'l>, LineProblem> {
     match text {
         [] | [b'\t', ..] => return Ok(LineKind::Nothing),
         [b'#', comment @ ..] => {
@@ -293,7 +300,7 @@ fn classify<'l>(text: &'l [u8], flags: &mut RecentFlags) -> Result<LineKind<'l>,
         }
         _ => {}
     }
-    let line = match prefix::parse(text) {
+    let line = match prefix::parse(text, tasks) {
         Err(_) if text.trim_ascii().is_empty() => return Ok(LineKind::Nothing),
         result => result?,
     };
@@ -301,7 +308,10 @@ fn classify<'l>(text: &'l [u8], flags: &mut RecentFlags) -> Result<LineKind<'l>,
         let lost = line.body.strip_prefix(b"lost ").and_then(crate::trace::number::decimal);
         return Ok(LineKind::Lost(lost.unwrap_or(1)));
     }
-    let event = Event::parse(line.kind, line.body, flags)?;
+    let event = match usual::parse(line.kind, line.body, flags) {
+        Some(event) => event,
+        None => Event::parse(line.kind, line.body, flags)?,
+    };
     Ok(LineKind::Event(line, event))
 }
 

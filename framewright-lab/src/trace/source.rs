@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::ahead::Ahead;
+use super::ahead::{self, Ahead};
 use super::error::TraceError;
 use super::zstd::{Decoder, MAGIC};
 
@@ -28,10 +28,15 @@ const FOREIGN: &[(&[u8], &str)] = &[
 /// An open recording.
 pub(super) struct Source {
     file: String,
-    input: Box<dyn Read + Send>,
+    input: Input,
     /// Bytes of the file that were read, for progress.
     consumed: Arc<AtomicU64>,
     size: Option<u64>,
+}
+
+enum Input {
+    Plain(Box<dyn Read + Send>),
+    Ahead(Ahead),
 }
 
 impl Source {
@@ -59,24 +64,23 @@ impl Source {
         }
         let compressed = beginning.starts_with(MAGIC);
         let whole = Cursor::new(beginning).chain(input);
-        let input: Box<dyn Read + Send> = if compressed {
+        let input = if compressed {
             match decompress(whole) {
                 Ok(input) => input,
                 Err(source) => return Err(TraceError::Io { file, source }),
             }
         } else {
-            Box::new(whole)
+            Input::Plain(Box::new(whole))
         };
         Ok(Self { file, input, consumed, size })
     }
 
-    /// Reads plain bytes; 0 at the end. `UnexpectedEof`: the compressed stream is truncated.
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.input.read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => return result,
-            }
+    /// The next piece of plain bytes; empty at the end. `UnexpectedEof`: the compressed stream is truncated. The piece
+    /// before it, which is used up, is filled again.
+    pub(super) fn next(&mut self, used: Vec<u8>) -> io::Result<Vec<u8>> {
+        match &mut self.input {
+            Input::Plain(input) => ahead::fill(input, used),
+            Input::Ahead(input) => input.next(used),
         }
     }
 
@@ -94,9 +98,9 @@ impl Source {
 
 /// Decompresses ahead of the reader. A fuzzer runs one thread: its leak check takes what an ending thread has
 /// not freed yet for a leak.
-fn decompress(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+fn decompress(input: impl Read + Send + 'static) -> io::Result<Input> {
     let input = Decoder::new(BufReader::new(input));
-    Ok(if cfg!(fuzzing) { Box::new(input) } else { Box::new(Ahead::new(input)?) })
+    Ok(if cfg!(fuzzing) { Input::Plain(Box::new(input)) } else { Input::Ahead(Ahead::new(input)?) })
 }
 
 /// Opens a file; a directory is an error.
