@@ -51,5 +51,5 @@ pub(super) trait Allocator {
     }
 
     /// The state of memory.
-    fn state(&self) -> MemoryState;
+    fn state(&mut self) -> MemoryState;
 }

@@ -21,15 +21,19 @@ pub struct OwnLock {
 /// Holds of zone locks.
 #[derive(Debug)]
 pub(super) struct Holds {
-    /// The zone whose lock is held, plus one; 0 if none is.
+    /// The index in `zones` of the zone whose lock is held; [`NONE`] if none is, or if its work does not count.
     held: AtomicUsize,
     /// The number of holds that have begun, counted or not.
     begun: AtomicU64,
     /// Whether work does not count now, because the recorded machine had none of it.
     is_paused: AtomicBool,
+    /// By number of the zone.
     zones: Box<[Counted]>,
     log: Log,
 }
+
+/// No zone.
+const NONE: usize = usize::MAX;
 
 /// The log of single holds.
 #[derive(Debug, Default)]
@@ -43,6 +47,8 @@ struct Log {
 /// The holds of a zone, and tenths of instructions under its lock.
 #[derive(Debug, Default)]
 struct Counted {
+    /// All holds, counted or not.
+    begun: AtomicU64,
     holds: AtomicU64,
     tenths: AtomicU64,
 }
@@ -59,27 +65,31 @@ const ZONES: usize = 1024;
 impl Default for Holds {
     fn default() -> Self {
         let zones = (0..ZONES).map(|_| Counted::default()).collect();
-        let (held, is_paused) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let (held, is_paused) = (AtomicUsize::new(NONE), AtomicBool::new(false));
         Self { held, begun: AtomicU64::new(0), is_paused, zones, log: Log::default() }
     }
 }
 
 impl Holds {
-    /// The zone whose lock is held, if its work counts.
-    fn held(&self) -> Option<&Counted> {
-        let zone = self.held.load(Relaxed).checked_sub(1)?;
-        self.zones.get(zone).filter(|_| !self.is_paused.load(Relaxed))
-    }
-
     /// The zone whose lock is held, if its holds are logged.
     fn logged(&self) -> Option<&Counted> {
-        self.held().filter(|_| self.log.is_on.load(Relaxed))
+        if !self.log.is_on.load(Relaxed) {
+            return None;
+        }
+        self.zones.get(self.held.load(Relaxed))
     }
 
     /// A hold of the lock of `zone` begins.
+    #[inline]
     pub(super) fn begin(&self, zone: ZoneId) {
-        self.held.store(zone.index() + 1, Relaxed);
         add(&self.begun, 1);
+        if let Some(zone) = self.zones.get(zone.index()) {
+            add(&zone.begun, 1);
+        }
+        if self.is_paused.load(Relaxed) {
+            return;
+        }
+        self.held.store(zone.index(), Relaxed);
         if let Some(zone) = self.logged() {
             let (holds, tenths) = zone.read();
             self.log.start.holds.store(holds, Relaxed);
@@ -88,6 +98,7 @@ impl Holds {
     }
 
     /// The hold of the lock of `zone` ends. It is logged if it counted.
+    #[inline]
     pub(super) fn end(&self, zone: ZoneId) {
         if let Some(counted) = self.logged() {
             let ((before, start), (after, end)) = (self.log.start.read(), counted.read());
@@ -96,13 +107,14 @@ impl Holds {
                 holds.push((zone, end - start));
             }
         }
-        self.held.store(0, Relaxed);
+        self.held.store(NONE, Relaxed);
     }
 
     /// Adds work under the lock that is held, if it counts: `tenths` of instructions, and whether it is that of a hold
     /// itself.
+    #[inline]
     pub(super) fn add(&self, tenths: impl FnOnce() -> u64, is_hold: bool) {
-        if let Some(zone) = self.held() {
+        if let Some(zone) = self.zones.get(self.held.load(Relaxed)) {
             add(&zone.tenths, tenths());
             add(&zone.holds, u64::from(is_hold));
         }
@@ -111,6 +123,11 @@ impl Holds {
     /// The number of holds that have begun, counted or not.
     pub(super) fn begun(&self) -> u64 {
         self.begun.load(Relaxed)
+    }
+
+    /// The number of holds of the lock of a zone that have begun, counted or not; `None` if they are not counted.
+    pub(super) fn begun_of(&self, zone: ZoneId) -> Option<u64> {
+        self.zones.get(zone.index()).map(|zone| zone.begun.load(Relaxed))
     }
 
     /// Holds of the lock of a zone so far, and tenths of instructions under it.
@@ -137,6 +154,7 @@ impl Holds {
     }
 }
 
+#[inline]
 fn add(counter: &AtomicU64, number: u64) {
     counter.store(counter.load(Relaxed) + number, Relaxed);
 }

@@ -270,7 +270,7 @@ impl Allocator for ListMachine {
         }
     }
 
-    fn state(&self) -> MemoryState {
+    fn state(&mut self) -> MemoryState {
         let held = |(zone, cpu): (&Zone, usize)| u64::from(zone.buddy.held(cpu));
         MemoryState::of_blocks(
             self.zones.iter().map(|zone| zone.buddy.free_blocks()),

@@ -7,6 +7,7 @@ use framewright::{
     sync::{PlainWord, SpinFlag},
 };
 use framewright_sim::machine::Costs;
+use rustc_hash::FxHashMap;
 use std::{
     fmt::Display,
     mem,
@@ -21,7 +22,11 @@ use super::{
     plan::ZonePlan,
     tracks::Hold,
 };
-use crate::{Error, samples::MemoryState, trace::GfpFlags};
+use crate::{
+    Error,
+    samples::{FreeMemory, MemoryState},
+    trace::GfpFlags,
+};
 
 /// All CPUs of one memory.
 pub(super) struct Machine<'a, 'm> {
@@ -30,6 +35,8 @@ pub(super) struct Machine<'a, 'm> {
     /// By CPU, when [`Allocator::new_fallbacks`] was called last: all holds of zone locks, and the pageblocks claimed
     /// and blocks stolen by this CPU.
     fallbacks: Vec<(u64, [u64; 2])>,
+    /// By number of the zone, its free memory when it was counted last, and all holds of its lock until then.
+    counted: FxHashMap<usize, (u64, FreeMemory)>,
 }
 
 /// The error for a memory that the library refuses.
@@ -44,7 +51,8 @@ impl<'a, 'm> Machine<'a, 'm> {
         let claimed: Result<Vec<_>, _> = (0..cpus).map(|cpu| memory.cpu(CpuId::new(cpu))).collect();
         match claimed {
             Ok(tokens) => {
-                Ok(Self { memory, cpus: tokens, fallbacks: vec![(0, [0; 2]); cpus.into()] })
+                let fallbacks = vec![(0, [0; 2]); cpus.into()];
+                Ok(Self { memory, cpus: tokens, fallbacks, counted: FxHashMap::default() })
             }
             Err(error) => Err(refused(memory.managed(), cpus, &error)),
         }
@@ -64,6 +72,23 @@ impl<'a, 'm> Machine<'a, 'm> {
     pub(super) fn id_of(&self, zone: &ZonePlan) -> Option<ZoneId> {
         let mut zones = self.memory.zones();
         zones.find(|of| (of.node, of.kind) == (zone.node, zone.kind)).map(|of| of.id)
+    }
+
+    /// The free memory of a zone. It is counted again only if the zone lock was held in the meantime, because nothing
+    /// changes it without the lock.
+    fn free_in(&mut self, zone: ZoneId) -> FreeMemory {
+        let holds = || self.memory.platform().holds.begun_of(zone);
+        if let Some((at, free)) = self.counted.get(&zone.index())
+            && holds() == Some(*at)
+        {
+            return free.clone();
+        }
+        let free = FreeMemory::of_counts(&self.memory.block_counts(zone));
+        // Counting holds the lock, too.
+        if let Some(holds) = holds() {
+            self.counted.insert(zone.index(), (holds, free.clone()));
+        }
+        free
     }
 
     /// Allocates exactly this block, if it is free.
@@ -142,8 +167,9 @@ impl<'m> Allocator for Machine<'_, 'm> {
         self.memory.platform().take_holds()
     }
 
-    fn state(&self) -> MemoryState {
-        self.memory.platform().uncounted(|| MemoryState::of(self.memory))
+    fn state(&mut self) -> MemoryState {
+        let memory = self.memory;
+        memory.platform().uncounted(|| MemoryState::with(memory, |zone| self.free_in(zone)))
     }
 }
 
@@ -319,5 +345,28 @@ pub(super) mod tests {
         let memory = Memory::new(Serial::default(), &config, &mut buffer[skip..]).unwrap();
         f(&mut Machine::new(&memory, 1).unwrap());
         memory.check().unwrap();
+    }
+
+    #[test]
+    fn the_free_memory_at_each_moment_is_that_of_a_new_count() {
+        with_machine(8, |machine| {
+            let mut blocks = Vec::new();
+            for step in 0..400u16 {
+                let order = Order::new((step % 11) as u8 / 2).unwrap();
+                let request = Request::new(order, MigrateType::REQUESTABLE[usize::from(step % 3)]);
+                blocks.extend(machine.alloc(0, request));
+                if step % 3 == 2 {
+                    let block = blocks.swap_remove(blocks.len() / 2);
+                    machine.free(0, block);
+                }
+                let memory = machine.memory();
+                assert_eq!(machine.state().free, MemoryState::of(memory).free, "step {step}");
+                assert_eq!(machine.state().free, machine.state().free, "step {step}");
+            }
+            let counted = machine.memory().platform().holds.begun();
+            machine.state();
+            assert_eq!(machine.memory().platform().holds.begun(), counted, "counted again");
+            blocks.into_iter().for_each(|block| machine.free(0, block));
+        });
     }
 }

@@ -10,7 +10,7 @@ mod free;
 mod tests;
 mod watch;
 
-use framewright::{Memory, MigrateType, Order, Platform};
+use framewright::{Memory, MigrateType, Order, Platform, ZoneId};
 use framewright_peers::list_buddy;
 use serde::Serialize;
 
@@ -36,10 +36,16 @@ pub(crate) struct MemoryState {
 impl MemoryState {
     /// The state of a memory of the library. Takes the locks of its zones.
     pub(crate) fn of(memory: &Memory<'_, impl Platform>) -> Self {
+        Self::with(memory, |zone| FreeMemory::of_counts(&memory.block_counts(zone)))
+    }
+
+    /// As [`MemoryState::of`]. `free_in` returns the free memory of a zone.
+    pub(crate) fn with(
+        memory: &Memory<'_, impl Platform>,
+        mut free_in: impl FnMut(ZoneId) -> FreeMemory,
+    ) -> Self {
         let mut free = FreeMemory::default();
-        for zone in memory.zones() {
-            free.add(&FreeMemory::of_counts(&memory.block_counts(zone.id)));
-        }
+        memory.zones().for_each(|zone| free.add(&free_in(zone.id)));
         let (free_frames, held_by_cpus) = (memory.free(), memory.held_by_cpus());
         Self {
             free,
