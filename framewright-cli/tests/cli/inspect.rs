@@ -39,6 +39,7 @@ fn saved_tables_are_shown_and_written() {
         "node 0, zone Normal",
         "unusable free space index",
         "huge pages of 2 MiB",
+        "predicted from buddyinfo",
         "thp_fault_alloc",
     ] {
         assert!(text.contains(expected), "{expected} is missing in {text}");
@@ -49,6 +50,7 @@ fn saved_tables_are_shown_and_written() {
     assert_eq!(normal["metrics"]["unusable_free_index"]["order9"]["median"], 0.449);
     assert_eq!(machine["metrics"]["huge_pages_without_compaction"]["median"], 3);
     assert_eq!(machine["metrics"]["tlb_shootdowns"]["median"], 9);
+    assert!(result["notes"].to_string().contains("predicted from buddyinfo"), "{result}");
     let rows = fs::read_to_string(csv).unwrap();
     assert!(rows.starts_with("seconds,node,zone,"), "{rows}");
     assert!(rows.contains("\n0.000,0,Normal,,9,free_blocks,count,3\n"), "{rows}");
@@ -83,6 +85,27 @@ fn this_machine_is_watched() {
     assert_eq!(series.as_array().map(Vec::len), Some(3), "{result}");
 }
 
+/// Only root can change the setting for both modes; a machine without huge pages refuses both.
+#[test]
+#[cfg(target_os = "linux")]
+fn huge_pages_are_allocated_for_a_moment_or_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("a.json");
+    let attempt = ["inspect", "--try", "--at-most", "16MiB", "--for", "2s", "--json"];
+    let output = framewright(&attempt).arg(&json).output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    if output.status.code() == Some(2) {
+        assert!(err.contains("--try: ") && out.is_empty() && !json.exists(), "{err}");
+        return;
+    }
+    assert!(output.status.success() && out.contains("found: the most huge pages"), "{out}{err}");
+    assert!(out.lines().all(|line| line.chars().count() <= 130), "{out}");
+    let result: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
+    let runs = result["runs"].as_array().unwrap();
+    let mut tried = runs.iter().filter(|run| run["label"].to_string().contains("compaction"));
+    assert!(tried.any(|run| run["metrics"]["found"]["median"].as_f64() <= Some(8.0)), "{result}");
+}
+
 #[test]
 fn bad_input_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -97,7 +120,8 @@ fn bad_input_is_refused() {
     refused(&["--watch", "soon"], "500ms");
     refused(&["--for", "1s"], "--watch");
     refused(&["--at-most", "1GiB"], "--try");
-    refused(&["--try", "--at-most", "8GiB"], "the maximum is 4GiB");
+    refused(&["--try", "--for", "soon"], "500ms");
+    refused(&["--try", "--at-most", "4"], "--at-most");
     refused(&["--watch", "1s", "--json", "x.json"], "--for");
     refused(&["--from", &tables, "--csv", "/nowhere/a.csv"], "/nowhere/a.csv");
     refused(&["--from", &tables, "--csv", "x", "--json", "x"], "both name");

@@ -32,7 +32,7 @@ pub struct Figure {
 pub fn figures(look: &Look) -> Vec<Figure> {
     let tables = &look.tables;
     let mut list = List::default();
-    let huge = HugePages::predict(tables);
+    let huge = HugePages::predict(look);
     for zone in tables.zones.iter().filter(|zone| zone.managed > 0) {
         list.zone(zone);
         let of_zone = huge.zones.iter().find(|of| (of.node, &of.zone) == (zone.node, &zone.name));

@@ -5,10 +5,10 @@
 //! The remaining free frames must not be fewer than the watermark *min* of the zone, its boost, and the
 //! lowmem reserve that the zone keeps from movable requests.
 //!
-//! **With compaction** the number is bounded. Compaction moves pages within movable pageblocks, so it can
-//! merge the free frames of movable pageblocks (and of CMA), and no others. The upper bound has no
-//! further condition than the watermark. The lower bound is a share of the upper one. Reclaim is not part of either: a
-//! request that may also reclaim can get more.
+//! **With compaction** the number is an interval. It is the limit of requests that wait and are repeated, without what
+//! reclaim adds. The flags of all frames ([`ZonePages`]) give the number of pageblocks that compaction can empty, and
+//! the interval is around it. From the tables alone, it is around the number of huge pages that the movable free memory
+//! has room for, and wider.
 //!
 //! Sources: Linux's documentation, sysctl/vm.rst (min_free_kbytes, lowmem_reserve_ratio) and
 //! filesystems/proc.rst (buddyinfo, pagetypeinfo, zoneinfo). Page faults may use memory down to the watermark min;
@@ -16,16 +16,30 @@
 
 use framewright::frame::PAGEBLOCK_ORDER;
 
-use super::Fragmentation;
-use crate::trace::{Snapshot, snapshot::Zone};
+use super::{Fragmentation, Look, pages::ZonePages};
+use crate::trace::snapshot::Zone;
 
 /// The huge pages of all zones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HugePages {
     /// The order of a huge page.
     pub order: u8,
+    /// The source of the numbers with compaction.
+    pub basis: Basis,
     /// Each zone that has memory and free blocks.
     pub zones: Vec<ZoneHugePages>,
+}
+
+/// The best table that a prediction with compaction has, from the worst to the best.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Basis {
+    /// Free blocks: all free memory counts as movable.
+    #[default]
+    Buddyinfo,
+    /// Free blocks by migratetype.
+    Pagetypeinfo,
+    /// The flags of all frames.
+    Kpageflags,
 }
 
 /// The huge pages of one zone.
@@ -45,18 +59,28 @@ pub struct ZoneHugePages {
     pub with: [u64; 2],
 }
 
-/// The least number of huge pages with compaction, in percent of the most, unless more are free already. Pages
-/// under writeback and pinned pages cannot be moved, and a request ends compaction that takes long; the tables do
-/// not show how many. The number is an estimate. docs/inspect.md has measurements.
-const LEAST_PERCENT: u64 = 70;
+/// The interval around the number of pageblocks that compaction can empty, in percent of it. docs/inspect.md has
+/// measurements.
+const OF_EMPTIED: [u64; 2] = [83, 118];
+/// From the tables alone, these shares of the frames on CPU lists, and of the free memory in pageblocks that are not
+/// movable, count as movable, in percent.
+const OF_CPU_LISTS: u64 = 80;
+const OF_UNMOVABLE: u64 = 60;
+/// The interval around the number of huge pages in movable free memory, in percent of it.
+const OF_MOVABLE: [u64; 2] = [60, 115];
+/// The interval that other programs can reach by taking and freeing memory in the seconds that the requests need, in
+/// percent of the huge pages that are free, and of those above the watermark.
+const OF_FREE: [u64; 2] = [90, 110];
 
 impl HugePages {
     /// Predicts the huge pages of all zones; no zones without buddyinfo.
     #[must_use]
-    pub fn predict(tables: &Snapshot) -> Self {
-        let order = tables.pageblock_order.unwrap_or(PAGEBLOCK_ORDER);
-        let zones = tables.zones.iter().filter(|zone| zone.managed > 0);
-        Self { order, zones: zones.filter_map(|zone| ZoneHugePages::of(zone, order)).collect() }
+    pub fn predict(look: &Look) -> Self {
+        let order = look.tables.pageblock_order.unwrap_or(PAGEBLOCK_ORDER);
+        let zones = look.tables.zones.iter().filter(|zone| zone.managed > 0);
+        let zones = zones.filter_map(|zone| ZoneHugePages::of(zone, look.pages_of(zone), order));
+        let (bases, zones): (Vec<_>, Vec<_>) = zones.unzip();
+        Self { order, basis: bases.into_iter().min().unwrap_or_default(), zones }
     }
 
     /// Huge pages without compaction, over all zones.
@@ -79,25 +103,44 @@ impl HugePages {
 }
 
 impl ZoneHugePages {
-    fn of(zone: &Zone, order: u8) -> Option<Self> {
+    fn of(zone: &Zone, pages: Option<&ZonePages>, order: u8) -> Option<(Basis, Self)> {
         let of = Fragmentation::of(zone)?;
         let order = usize::from(order);
         let kept = |order| of_types(&of, &KEPT, |blocks| frames(blocks, order));
         let free = frames(&of.blocks, order).saturating_sub(kept(order)) >> order;
-        let usable = zone.free.saturating_sub(kept(0));
-        let above_watermark = usable.saturating_sub(watermark(zone)) >> order;
-        let without = free.min(above_watermark);
-        let most = (free + (mergeable(&of, order) >> order)).min(above_watermark).max(without);
-        let least = without.max(most * LEAST_PERCENT / 100);
-        Some(Self {
+        let on_cpu_lists = zone.held_by_cpus();
+        let above = |on_cpu_lists: u64| {
+            let usable = zone.free.saturating_add(on_cpu_lists).saturating_sub(kept(0));
+            usable.saturating_sub(watermark(zone)) >> order
+        };
+        let without = free.min(above(0));
+        let above_all = above(on_cpu_lists);
+        let (basis, expected, around) =
+            match pages.and_then(|of| of.emptied(zone.free, on_cpu_lists)) {
+                Some(emptied) => (Basis::Kpageflags, emptied, OF_EMPTIED),
+                None => {
+                    let (basis, small) = small_frames(&of, order);
+                    let added = small.saturating_add(percent(on_cpu_lists, OF_CPU_LISTS));
+                    (basis, free.saturating_add(added >> order), OF_MOVABLE)
+                }
+            };
+        let expected = expected.min(above_all);
+        let least = percent(expected, around[0]).max(percent(without, OF_FREE[0]));
+        let most = percent(expected, around[1]).min(percent(above_all, OF_FREE[1])).max(without);
+        let of = Self {
             node: zone.node,
             zone: zone.name.clone(),
             free,
-            above_watermark,
+            above_watermark: above(0),
             without,
             with: [least, most],
-        })
+        };
+        Some((basis, of))
     }
+}
+
+fn percent(of: u64, percent: u64) -> u64 {
+    of.saturating_mul(percent) / 100
 }
 
 /// The frames that a movable request must leave free in a zone.
@@ -118,13 +161,18 @@ fn of_types(of: &Fragmentation, names: &[&str], count: impl Fn(&[u64]) -> u64) -
     some.fold(0, |sum, of| sum.saturating_add(count(&of.blocks)))
 }
 
-/// Free frames in blocks smaller than a huge page that compaction can merge.
-fn mergeable(of: &Fragmentation, order: usize) -> u64 {
+/// Free frames in blocks smaller than a huge page, as far as they count as movable.
+fn small_frames(of: &Fragmentation, order: usize) -> (Basis, u64) {
     let small = |blocks: &[u64]| frames(&blocks[..order.min(blocks.len())], 0);
+    let all = small(&of.blocks);
     if of.types.is_empty() {
-        return small(&of.blocks);
+        return (Basis::Buddyinfo, all);
     }
-    of_types(of, &MOVED, small)
+    let movable = of_types(of, &MOVED, small);
+    let kept = of_types(of, &KEPT, small);
+    let others = all.saturating_sub(movable).saturating_sub(kept);
+    let counted = movable.saturating_add(percent(others, OF_UNMOVABLE));
+    (Basis::Pagetypeinfo, counted)
 }
 
 /// Frames in free blocks of `order` and above.

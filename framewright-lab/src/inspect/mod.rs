@@ -11,6 +11,7 @@
 //! |-------------|-------------------------------------------------------------------|
 //! | `source`    | reads the tables of this machine, or saved ones                   |
 //! | `zone`      | a zone: free blocks by type and order, indices, watermarks        |
+//! | `pages`     | the use of each frame: pageblocks that compaction can empty       |
 //! | `huge`      | the number of huge pages that a program could get                 |
 //! | `counters`  | the kernel's counters, and their increase between two looks       |
 //! | `figures`   | all figures of a look as a list                                   |
@@ -21,15 +22,17 @@ mod attempt;
 mod counters;
 mod figures;
 mod huge;
+mod pages;
 mod source;
 #[cfg(test)]
 mod tests;
 mod zone;
 
 #[cfg(feature = "host")]
-pub use attempt::{Attempt, Bounds, HugePageSetting, MODES, Mode, Refusal};
+pub use attempt::{Attempt, Bounds, End, HugePageSetting, MODES, Mode, Refusal};
 pub use counters::{Counter, counters};
 pub use figures::{CSV_HEADER, Figure, figures};
-pub use huge::{HugePages, ZoneHugePages};
+pub use huge::{Basis, HugePages, ZoneHugePages};
+pub use pages::{Pageblock, ZonePages};
 pub use source::{Look, Source};
 pub use zone::{Fragmentation, TypeBlocks};

@@ -1,7 +1,13 @@
 //! Reads the kernel's tables: those of this machine, or saved ones.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
 
+use framewright::frame::PAGEBLOCK_ORDER;
+
+use super::pages::{self, ZonePages};
 use crate::{
     Error,
     trace::{Snapshot, TraceError, snapshot},
@@ -25,11 +31,39 @@ pub enum Source {
 pub struct Look {
     /// The tables.
     pub tables: Snapshot,
+    /// The use of each frame, zone by zone, if that was read.
+    pub pages: Vec<ZonePages>,
     /// Tables that could not be read, and what is missing for lack of them.
     pub missing: Vec<String>,
 }
 
 impl Source {
+    /// Reads all tables, and the flags of all frames if there are any: 2 MiB for each GiB of memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_with_pages(&self) -> Result<Look, Error> {
+        let mut look = self.read()?;
+        let folder = match self {
+            Self::Running => Path::new("/proc"),
+            Self::Saved(path) => path,
+        };
+        let path = folder.join("kpageflags");
+        let order = look.tables.pageblock_order.unwrap_or(PAGEBLOCK_ORDER);
+        match pages::read(&path, &look.tables.zones, order) {
+            Ok(pages) => look.pages = pages,
+            // Saved tables have no flags; a recording is no folder.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+            Err(error) => look.missing.push(format!(
+                "{}: {error}; without it, the prediction with compaction is from free blocks alone",
+                path.display()
+            )),
+        }
+        Ok(look)
+    }
+
     /// Reads all tables.
     ///
     /// # Errors
@@ -76,7 +110,12 @@ impl Look {
                 reason.map_or_else(|| format!("no rows in {name}"), |(_, why)| why.clone());
             format!("{reason}; {}", consequence(name))
         });
-        Self { missing: missing.collect(), tables }
+        Self { missing: missing.collect(), pages: Vec::new(), tables }
+    }
+
+    /// The use of the frames of a zone.
+    pub(super) fn pages_of(&self, zone: &snapshot::Zone) -> Option<&ZonePages> {
+        self.pages.iter().find(|of| (of.node, &of.zone) == (zone.node, &zone.name))
     }
 }
 

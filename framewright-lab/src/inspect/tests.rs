@@ -71,7 +71,7 @@ fn whole() -> Look {
 fn huge_pages_without_compaction_are_counted_above_the_watermark() {
     let look = whole();
     assert_eq!(look.missing, [] as [String; 0]);
-    let huge = HugePages::predict(&look.tables);
+    let huge = HugePages::predict(&look);
     let [dma32, normal] = &huge.zones[..] else { panic!("{huge:?}") };
     // One of 12 is kept. (6144 - 512 kept - 100 - 1200) / 512 = 8.46.
     assert_eq!((dma32.free, dma32.above_watermark, dma32.without), (11, 8, 8));
@@ -81,17 +81,72 @@ fn huge_pages_without_compaction_are_counted_above_the_watermark() {
 }
 
 #[test]
-fn compaction_merges_free_frames_of_movable_pageblocks_only() {
-    let look = whole();
-    let huge = HugePages::predict(&look.tables);
-    // 3 are free, and (700 + 256) / 512 = 1.87 can be formed.
-    assert_eq!(huge.zones[1].with, [3, 4]);
-    assert_eq!(huge.with(), [11, 12]);
+fn from_tables_alone_movable_free_memory_is_summed() {
+    let huge = HugePages::predict(&whole());
+    // 3 are free, and (700 + 256 + 60 % of 300) / 512 = 2.2 are added. 60 % of 5 are 3, and 115 % are 5.75.
+    assert_eq!((huge.basis, huge.zones[1].with), (Basis::Pagetypeinfo, [3, 5]));
+    // 8 are above the watermark: 90 %, and 110 % are 8.8.
+    assert_eq!((huge.zones[0].with, huge.with()), ([7, 8], [10, 13]));
     let folder = tempfile::tempdir().unwrap();
+    // 80 % of 1000 frames on CPU lists are added: (1136 + 800) / 512 = 3.8. 60 % of 6 are 3, and 115 % are 6.9.
+    let lists = |name: &str, text: &str| {
+        let lists = "protection: (0, 0, 0, 0)\n  pagesets\n    cpu: 0\n      count: 1000\n";
+        Some(if name == "zoneinfo" {
+            text.replace("protection: (0, 0, 0, 0)\n", lists)
+        } else {
+            text.to_owned()
+        })
+    };
+    let huge = HugePages::predict(&saved(folder.path(), lists).unwrap());
+    assert_eq!(huge.zones[1].with, [3, 6]);
+    // Without types, all 1256 + 800 frames count.
     let without_types =
-        saved(folder.path(), |name, text| (name != "pagetypeinfo").then(|| text.to_owned()));
-    let huge = HugePages::predict(&without_types.unwrap().tables);
-    assert_eq!(huge.zones[1].with, [3, 5], "without types, all free memory counts as movable");
+        saved(folder.path(), |name, text| lists(name, text).filter(|_| name != "pagetypeinfo"));
+    let huge = HugePages::predict(&without_types.unwrap());
+    assert_eq!((huge.basis, huge.zones[1].with), (Basis::Buddyinfo, [4, 8]));
+}
+
+/// The flags of the frames of a zone of ten pageblocks, from the second pageblock of the machine on.
+fn saved_flags(folder: &Path, frames: usize) -> Look {
+    let [buddy, lru, slab] = [10, 5, 7].map(|bit| 1u64 << bit);
+    let pageblock = |first: u64, count| [vec![first; count], vec![lru; 512 - count]].concat();
+    let free = vec![pageblock(buddy, 512); 3].concat();
+    let mixed = vec![pageblock(buddy, 312); 6].concat();
+    let all = [pageblock(slab, 512), free, mixed, pageblock(slab, 512)].concat();
+    let bytes: Vec<u8> = all.iter().take(frames).flat_map(|flags| flags.to_ne_bytes()).collect();
+    fs::write(folder.join("kpageflags"), bytes).unwrap();
+    let look = saved(folder, |name, text| {
+        let spanned =
+            "managed  50000\n  start_pfn: 512\n        spanned  5120\n        present  5120\n";
+        Some(if name == "zoneinfo" {
+            text.replace("free     6144", "free     0").replace("managed  50000\n", spanned)
+        } else {
+            text.to_owned()
+        })
+    });
+    assert!(look.is_ok(), "{look:?}");
+    Source::Saved(folder.to_owned()).read_with_pages().unwrap()
+}
+
+#[test]
+fn flags_of_all_frames_give_the_pageblocks_that_can_be_emptied() {
+    let folder = tempfile::tempdir().unwrap();
+    let look = saved_flags(folder.path(), 512 * 11);
+    let huge = HugePages::predict(&look);
+    assert_eq!(look.missing, [] as [String; 0]);
+    // The pages of three of the six mixed pageblocks fit into the others: 6 in all. 83 % of 6 are 4.98.
+    assert_eq!((huge.basis, huge.with()), (Basis::Kpageflags, [4, 7]));
+    let looked = Source::Saved(folder.path().to_owned()).read().unwrap();
+    assert_eq!(HugePages::predict(&looked).basis, Basis::Pagetypeinfo, "they are not always read");
+}
+
+#[test]
+fn flags_that_end_early_are_named_and_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let look = saved_flags(folder.path(), 512 * 9);
+    assert_eq!(HugePages::predict(&look).basis, Basis::Pagetypeinfo);
+    let [missing] = &look.missing[..] else { panic!("{:?}", look.missing) };
+    assert!(missing.contains("kpageflags: ") && missing.contains("free blocks alone"), "{missing}");
 }
 
 #[test]
@@ -226,9 +281,10 @@ fn recorded_tables_are_read() {
     let recordings = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../recordings"));
     for name in ["compile.before", "sockets.before"] {
         let look = Source::Saved(recordings.join(name)).read().unwrap();
-        let huge = HugePages::predict(&look.tables);
+        let huge = HugePages::predict(&look);
         let [least, most] = huge.with();
-        assert!(huge.without() <= least && least <= most && most > 0, "{name}: {huge:?}");
+        assert!(huge.without() <= most && least <= most && most > 0, "{name}: {huge:?}");
+        assert_eq!(huge.basis, Basis::Pagetypeinfo);
         assert!(figures(&look).len() > 100, "{name}");
         let [missing] = &look.missing[..] else { panic!("{:?}", look.missing) };
         assert!(missing.starts_with("no rows in interrupts"), "{missing}");
@@ -257,6 +313,7 @@ fn impossible_counts_do_not_overflow() {
         );
     }
     let tables = Snapshot::parse("t", text.as_bytes()).unwrap();
-    assert_eq!(HugePages::predict(&tables).without(), 0);
-    assert!(!figures(&Look { tables, missing: Vec::new() }).is_empty());
+    let look = Look { tables, pages: Vec::new(), missing: Vec::new() };
+    assert_eq!(HugePages::predict(&look).without(), 0);
+    assert!(!figures(&look).is_empty());
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use framewright_lab::{
-    inspect::{Attempt, Bounds, CSV_HEADER, HugePageSetting, MODES, Mode, Source, figures},
+    inspect::{Attempt, Bounds, CSV_HEADER, End, HugePageSetting, MODES, Mode, Source, figures},
     report::{Metric, Run, Style, Table, Unit, decimal},
 };
 
@@ -12,26 +12,22 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::print::{bold, paragraph};
 
-/// The most memory, in bytes, and the most time that huge pages are held.
-const MOST: u64 = 4 << 30;
+/// The most time of each mode, without `--for`.
 const TIME: Duration = Duration::from_secs(5);
 
 /// Shows the state of memory, and tries without and with compaction.
 pub(super) fn attempt(args: &InspectArgs) -> Result<Outcome, Failure> {
     let bytes = args.at_most.frames() * crate::print::FRAME_BYTES;
-    if bytes > MOST {
-        return Err(Failure::BadInput(format!("--at-most {}: the maximum is 4GiB", args.at_most)));
-    }
-    let look = Source::Running.read()?;
+    let look = Source::Running.read_with_pages()?;
     let setting = HugePageSetting::read().map_err(Failure::BadInput)?;
-    let bounds = Bounds { bytes, time: TIME };
+    let bounds = Bounds { bytes, time: args.time.map_or(TIME, |time| time.0) };
     let tried = MODES.map(|mode| (mode, Attempt::make(mode, bounds)));
     if let [(_, Err(first)), (_, Err(_))] = &tried {
         return Err(Failure::BadInput(format!("--try: {first}")));
     }
     let figures = figures(&look);
     output::save_text(args.csv.as_deref(), || format!("{CSV_HEADER}\n{}", rows(&figures, 0.0)))?;
-    save(args, figures, &tried, &look.missing)?;
+    save(args, figures, &tried, super::notes(&look))?;
     let style = output::style();
     let text = tables::show(&name(&Source::Running), &look, None, style);
     output::print(&(text + &show(&setting, &tried, style)))?;
@@ -46,9 +42,8 @@ fn show(setting: &HugePageSetting, tried: &Tried, style: Style) -> String {
     let title = bold("huge pages allocated for a moment", style);
     let mut text =
         format!("\n{title}  (settings of this machine: enabled={enabled}, defrag={defrag})\n");
-    let header =
-        ["", "requested", "predicted", "allocated", "time", "counted by the kernel meanwhile"];
-    let mut table = Table::new(header, style).left_aligned(5);
+    let header = ["", "predicted", "found", "allocated", "requested", "became free", "time", "end"];
+    let mut table = Table::new(header, style).left_aligned(7);
     for (mode, attempt) in tried {
         match attempt {
             Ok(attempt) => table.plain_row(row(attempt)),
@@ -56,24 +51,48 @@ fn show(setting: &HugePageSetting, tried: &Tried, style: Style) -> String {
         }
     }
     text += &table.to_string();
+    for (mode, attempt) in tried {
+        if let Ok(attempt) = attempt {
+            text += &paragraph(&counted(*mode, attempt));
+        }
+    }
     text += &paragraph(
-        "A prediction is limited to the number of requests. With compaction, the kernel may also reclaim \
-         (pgsteal_direct).",
+        "found: the most huge pages at a time; with compaction, without one for each 2 MiB that became free \
+         meanwhile, by reclaim or because other programs freed more than they took. `at least`: a bound ended the \
+         attempt before the limit was found.",
     );
     text
 }
 
-fn row(attempt: &Attempt) -> [String; 6] {
-    let counted = attempt.counted.iter().filter(|counter| counter.name != "tlb_shootdowns");
-    let counted: Vec<_> = counted.map(|it| format!("{} {}", it.name, it.value)).collect();
+fn row(attempt: &Attempt) -> [String; 8] {
+    let at_least = if attempt.end == End::NoMore { "" } else { "at least " };
     [
         words(attempt.mode).to_owned(),
-        attempt.requested.to_string(),
         tables::range(attempt.expected()),
+        format!("{at_least}{}", attempt.found),
         attempt.allocated.to_string(),
+        attempt.requested.to_string(),
+        format!("{} MiB", tables::mib(attempt.freed)),
         format!("{} s", decimal(attempt.time.as_secs_f64(), 2)),
-        counted.join(", "),
+        end(attempt.end).to_owned(),
     ]
+}
+
+fn end(end: End) -> &'static str {
+    match end {
+        End::NoMore => "no more came",
+        End::Bytes => "--at-most",
+        End::Time => "the time was over",
+        End::Reserve => "memory that stays free",
+        End::Reclaimed => "1 GiB was reclaimed",
+    }
+}
+
+/// The counters of the kernel that grew.
+fn counted(mode: Mode, attempt: &Attempt) -> String {
+    let counters = attempt.counted.iter().filter(|counter| counter.name != "tlb_shootdowns");
+    let counters: Vec<_> = counters.map(|it| format!("{} {}", it.name, it.value)).collect();
+    format!("counted by the kernel {}: {}", words(mode), counters.join(", "))
 }
 
 fn words(mode: Mode) -> &'static str {
@@ -88,9 +107,8 @@ fn save(
     args: &InspectArgs,
     figures: Vec<framewright_lab::inspect::Figure>,
     tried: &Tried,
-    missing: &[String],
+    mut notes: Vec<String>,
 ) -> Result<(), Failure> {
-    let mut notes = missing.to_vec();
     let mut runs = Vec::new();
     for (mode, attempt) in tried {
         match attempt {
@@ -103,14 +121,15 @@ fn save(
 
 fn run(attempt: &Attempt) -> Run {
     let [least, most] = attempt.expected();
-    let [possible_least, possible_most] = attempt.possible();
     let counts = [
-        ("possible_least", possible_least),
-        ("possible_most", possible_most),
-        ("requested", attempt.requested),
         ("predicted_least", least),
         ("predicted_most", most),
+        ("found", attempt.found),
+        ("is_limit", u64::from(attempt.end == End::NoMore)),
         ("allocated", attempt.allocated),
+        ("requested", attempt.requested),
+        ("freed_frames", attempt.freed),
+        ("reclaimed_frames", attempt.reclaimed),
     ];
     let counted = attempt.counted.iter().map(|counter| (counter.name, counter.value));
     let count = |(name, value): (&str, u64)| {

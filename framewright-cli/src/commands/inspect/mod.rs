@@ -9,7 +9,7 @@ use std::{path::PathBuf, str::FromStr, time::Duration};
 use clap::Args as ArgGroup;
 use framewright_lab::{
     html::Details,
-    inspect::{CSV_HEADER, Figure, Look, Source, counters, figures},
+    inspect::{CSV_HEADER, Figure, HugePages, Look, Source, counters, figures},
     report::{Measured, Metric, Point, Report, Run},
 };
 
@@ -28,10 +28,14 @@ fail. Only root can read pagetypeinfo; without it the rest is shown.
 
 `huge pages` is the number of huge pages that a program could get now. Without compaction it is counted: \
 free blocks that are large enough, as far as the watermark min and the lowmem reserve permit. With compaction \
-it is an interval, bounded by the free memory of movable pageblocks; a request that also reclaims can get \
-more. --try allocates huge pages for a moment and compares. It takes free memory only, leaves 512 MiB above \
-the watermarks, at most 4 GiB for at most 5 seconds, and gives everything back. As root, it changes the \
-setting `defrag` of transparent huge pages meanwhile, and restores it in any case.
+it is an interval, for requests that wait and are repeated, without what reclaim adds. As root, it is predicted from \
+the flags of all frames (/proc/kpageflags), which say what compaction can move; otherwise, and with --watch, from free \
+blocks alone, and the interval is wider.
+
+--try allocates huge pages for a moment and compares. Faults that fail are repeated until 256 in a row bring nothing. It \
+leaves 128 MiB free above the watermarks and 512 MiB available, takes at most 4 GiB for at most 5 seconds in each mode \
+(--at-most, --for), ends after 1 GiB was reclaimed, and gives everything back. As root, it changes the setting `defrag` \
+of transparent huge pages meanwhile, and restores it in any case.
 
 Examples:
   framewright inspect
@@ -40,7 +44,7 @@ Examples:
       The same again every second, with the increase of the counters, until Ctrl-C.
   framewright inspect --watch 10s --for 1h --csv memory.csv
       All figures of an hour, a row for each figure and time.
-  framewright inspect --try --at-most 1GiB
+  framewright inspect --try --at-most 16GiB --for 1m
       The predicted number of huge pages, and the number that the kernel really gives.
   framewright inspect --from recordings/compile.before
       Saved tables: a file next to a recording, or a folder with copies of the files in /proc.
@@ -53,13 +57,13 @@ pub(crate) struct InspectArgs {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["watch", "attempt"])]
     from: Option<PathBuf>,
     /// Look again after each interval, as in 1s or 500ms, until Ctrl-C or the end of --for
-    #[arg(long, value_name = "SECONDS", conflicts_with = "attempt")]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "attempt", group = "timed")]
     watch: Option<Interval>,
-    /// End after this time, as in 10s or 1h
-    #[arg(long = "for", value_name = "SECONDS", requires = "watch")]
+    /// End --watch, or each of both modes of --try, after this time, as in 10s or 1h [default of --try: 5s]
+    #[arg(long = "for", value_name = "SECONDS", requires = "timed")]
     time: Option<Interval>,
     /// Really allocate huge pages for a moment, without and with compaction, and free them
-    #[arg(long = "try")]
+    #[arg(long = "try", group = "timed")]
     attempt: bool,
     /// The most memory that --try may take, as in 1GiB
     #[arg(long, value_name = "SIZE", requires = "attempt", default_value = "4GiB")]
@@ -131,14 +135,20 @@ fn check(args: &InspectArgs) -> Result<(), Failure> {
 /// One look.
 fn once(args: &InspectArgs) -> Result<Outcome, Failure> {
     let source = args.from.clone().map_or(Source::Running, Source::Saved);
-    let look = source.read()?;
+    let look = source.read_with_pages()?;
     let figures = figures(&look);
     output::save_text(args.csv.as_deref(), || format!("{CSV_HEADER}\n{}", rows(&figures, 0.0)))?;
-    let notes = look.missing.clone();
-    save(args, &source, &[(0.0, figures)], Vec::new(), notes)?;
+    save(args, &source, &[(0.0, figures)], Vec::new(), notes(&look))?;
     let text = tables::show(&name(&source), &look, None, output::style());
     output::print(&text)?;
     Ok(Outcome::Fine)
+}
+
+/// The notes of a report: the source of the prediction, and missing tables.
+fn notes(look: &Look) -> Vec<String> {
+    let huge = HugePages::predict(look);
+    let source = (!huge.zones.is_empty()).then(|| tables::source(huge.basis).to_owned());
+    look.missing.iter().cloned().chain(source).collect()
 }
 
 /// The machine, in headings and reports.

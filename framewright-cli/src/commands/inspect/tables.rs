@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use framewright_lab::{
-    inspect::{Fragmentation, HugePages, Look, counters},
+    inspect::{Basis, Fragmentation, HugePages, Look, counters},
     report::{Style, Table, Tone, decimal},
     trace::snapshot::Zone,
 };
@@ -22,12 +22,12 @@ pub(super) fn show(name: &str, look: &Look, before: Option<&Look>, style: Style)
     for zone in tables.zones.iter().filter(|zone| zone.managed > 0) {
         text += &show_zone(zone, style);
     }
-    text += &huge_pages(&HugePages::predict(tables), style);
+    text += &huge_pages(&HugePages::predict(look), style);
     text + &counted(look, before, style)
 }
 
 /// Frames in MiB, with one decimal.
-fn mib(frames: u64) -> String {
+pub(super) fn mib(frames: u64) -> String {
     decimal((frames * FRAME_BYTES) as f64 / f64::from(1 << 20), 1)
 }
 
@@ -102,7 +102,18 @@ fn huge_pages(huge: &HugePages, style: Style) -> String {
     let total = [String::from("all"), String::new(), String::new()];
     let sums = [huge.without().to_string(), range(huge.with())];
     table.row(total.into_iter().chain(sums).map(|cell| (cell, Tone::Plain)));
-    format!("\n{}\n{table}", bold(&title, style))
+    format!("\n{}\n{table}{}", bold(&title, style), paragraph(source(huge.basis)))
+}
+
+/// The source of the prediction with compaction.
+pub(super) fn source(basis: Basis) -> &'static str {
+    match basis {
+        Basis::Buddyinfo => {
+            "with compaction: predicted from buddyinfo; all free memory counts as movable"
+        }
+        Basis::Pagetypeinfo => "with compaction: predicted from pagetypeinfo",
+        Basis::Kpageflags => "with compaction: predicted from the flags of all frames (kpageflags)",
+    }
 }
 
 /// A range of numbers, or the only number in it.

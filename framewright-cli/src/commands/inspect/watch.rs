@@ -48,7 +48,7 @@ pub(super) fn watch(args: &InspectArgs, interval: Duration) -> Result<Outcome, F
         }
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
-    let notes = before.map(|look| look.missing).unwrap_or_default();
+    let notes = before.as_ref().map(super::notes).unwrap_or_default();
     save(args, &source, &kept, Vec::new(), notes)?;
     Ok(Outcome::Fine)
 }
@@ -107,7 +107,7 @@ fn header(look: &Look) -> String {
 /// (`-` in the first line).
 fn line(look: &Look, before: Option<&Look>, seconds: f64) -> String {
     let free = (look.tables.free() * FRAME_BYTES) >> 20;
-    let huge = HugePages::predict(&look.tables);
+    let huge = HugePages::predict(look);
     let [least, most] = huge.with();
     let counters = counters(&look.tables);
     let counted = |name: &str| {

@@ -6,11 +6,25 @@ use rustix::{
     io::Errno,
     mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap},
 };
-use std::{fs, io, ops::Range, ptr::NonNull};
+use std::{
+    fs::{self, File},
+    io,
+    ops::Range,
+    os::unix::fs::FileExt,
+    ptr::NonNull,
+};
+
+/// Bytes of a page of order 0.
+const SMALL: usize = 4096;
+/// The bit of an entry of `/proc/self/pagemap` that says that the page is in memory (Linux's documentation,
+/// admin-guide/mm/pagemap.rst).
+const PRESENT: u64 = 1 << 63;
 
 /// A private mapping with the advice. The first touch of a huge page is the page fault that allocates it.
 pub(super) struct Area {
     start: NonNull<u8>,
+    /// `/proc/self/pagemap`: eight bytes for each page of order 0.
+    pagemap: File,
     bytes: usize,
     /// The first address that is aligned to a huge page, as an offset.
     skipped: usize,
@@ -23,7 +37,8 @@ impl Area {
     /// # Errors
     ///
     /// The kernel's reason. It has no huge pages, for example.
-    pub(super) fn new(pages: usize, huge: usize) -> Result<Self, Errno> {
+    pub(super) fn new(pages: usize, huge: usize) -> io::Result<Self> {
+        let pagemap = File::open("/proc/self/pagemap")?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // One huge page more, for the alignment.
@@ -32,18 +47,39 @@ impl Area {
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags)? };
         let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
         let skipped = start.as_ptr().align_offset(huge);
-        let area = Self { start, bytes, skipped, huge };
+        let area = Self { start, pagemap, bytes, skipped, huge };
         // SAFETY: the advice changes no contents.
         unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage)? };
         Ok(area)
     }
 
-    /// Touches huge page number `page`: a page fault, which allocates a huge page or a page of order 0.
-    pub(super) fn touch(&mut self, page: usize) {
+    /// Touches huge page number `page`: a page fault, which allocates a huge page or a page of order 0. That is given back.
+    /// Returns whether it is a huge page.
+    ///
+    /// # Errors
+    ///
+    /// `/proc/self/pagemap` cannot be read.
+    pub(super) fn touch(&mut self, page: usize) -> io::Result<bool> {
         let offset = self.skipped + page * self.huge;
-        assert!(offset < self.bytes, "page {page} is outside the area");
+        assert!(offset + self.huge <= self.bytes, "page {page} is outside the area");
         // SAFETY: inside the mapping, which is writable and borrowed exclusively.
-        unsafe { self.start.add(offset).write_volatile(1) };
+        let start = unsafe { self.start.add(offset) };
+        // SAFETY: as above.
+        unsafe { start.write_volatile(1) };
+        // Only a huge page also has the next page of order 0.
+        if self.is_present(start.as_ptr().addr() + SMALL)? {
+            return Ok(true);
+        }
+        // SAFETY: a part of the mapping, whose contents nobody reads.
+        unsafe { madvise(start.as_ptr().cast(), self.huge, Advice::LinuxDontNeed)? };
+        Ok(false)
+    }
+
+    /// Whether the address has memory.
+    fn is_present(&self, address: usize) -> io::Result<bool> {
+        let mut entry = [0; 8];
+        self.pagemap.read_exact_at(&mut entry, (address / SMALL * 8) as u64)?;
+        Ok(u64::from_ne_bytes(entry) & PRESENT != 0)
     }
 
     /// The number of huge pages that the area has, counted by the kernel.
@@ -106,7 +142,7 @@ mod tests {
     fn an_area_is_touched_and_counted() {
         let Ok(mut area) = Area::new(2, 2 << 20) else { return };
         assert_eq!(area.count().unwrap(), 0);
-        (0..2).for_each(|page| area.touch(page));
-        assert!(area.count().unwrap() <= 2);
+        let touched = (0..2).filter(|&page| area.touch(page).unwrap()).count();
+        assert_eq!(area.count().unwrap(), touched as u64);
     }
 }

@@ -5,19 +5,26 @@
 //! reclaim (`madvise`) or takes only what is free (`never`). It is changed for the moment, which needs root,
 //! and restored in any case.
 //!
-//! The attempt is bounded. It takes at most the memory that is free above the watermarks *high* of all zones,
-//! minus [`RESERVE`]. It ends earlier if the free memory of the machine comes near [`RESERVE`], or if the
-//! time is over.
+//! A fault that got no huge page is repeated, because the next one continues the compaction. The limit is found
+//! when 256 faults have brought no further huge page. Faults that wait also reclaim, without end if there is a
+//! large page cache, and other programs free memory meanwhile. So a huge page is subtracted for each 2 MiB that became
+//! free since the start.
+//!
+//! The attempt is bounded. Above the watermarks *high* of all zones, [`RESERVE`] stays free. [`AVAILABLE`] stays available,
+//! which includes what could be reclaimed. The attempt ends at [`MOST_RECLAIMED`], at the end of the time and at
+//! the given number of bytes. Meanwhile the process is the first one that the kernel kills for lack of memory.
 
 mod area;
+mod faults;
 
 use std::{
-    fs,
+    fs, io,
     path::Path,
     time::{Duration, Instant},
 };
 
 use area::Area;
+use faults::{Got, Memory, Until};
 
 use super::{Counter, HugePages, Look, Source, counters};
 use crate::{
@@ -26,12 +33,13 @@ use crate::{
 };
 
 /// Free memory that stays untouched, in bytes, besides the watermarks.
-const RESERVE: u64 = 512 << 20;
+const RESERVE: u64 = 128 << 20;
+/// Available memory that stays untouched, in bytes: what is free and what could be reclaimed, by the kernel's estimate.
+const AVAILABLE: u64 = 512 << 20;
+/// The most memory that is reclaimed, in bytes, also for other programs.
+const MOST_RECLAIMED: u64 = 1 << 30;
 /// The folder of the settings of transparent huge pages.
 const THP: &str = "/sys/kernel/mm/transparent_hugepage";
-/// Huge pages between two looks at the free memory.
-const AT_ONCE: usize = 32;
-
 /// The reason why huge pages are not allocated.
 pub type Refusal = String;
 
@@ -56,6 +64,21 @@ pub enum Mode {
 /// Both modes, in the order in which they are tried: compaction changes what is free.
 pub const MODES: [Mode; 2] = [Mode::Without, Mode::With];
 
+/// The end of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The limit is found: no further huge page came.
+    NoMore,
+    /// The memory of [`Bounds`] is taken.
+    Bytes,
+    /// The time of [`Bounds`] is over.
+    Time,
+    /// The memory that stays free or available is reached.
+    Reserve,
+    /// The most memory is reclaimed.
+    Reclaimed,
+}
+
 /// An attempt that was made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attempt {
@@ -63,12 +86,18 @@ pub struct Attempt {
     pub mode: Mode,
     /// The prediction, from tables that were read just before.
     pub predicted: HugePages,
-    /// The most that the bounds allowed, in huge pages.
-    pub allowed: u64,
     /// Page faults, each of which requested a huge page.
     pub requested: u64,
     /// Huge pages that the kernel allocated.
     pub allocated: u64,
+    /// Frames that became free meanwhile: by reclaim, and because other programs freed more than they took.
+    pub freed: u64,
+    /// Frames that were reclaimed meanwhile, also for other programs.
+    pub reclaimed: u64,
+    /// The most huge pages that were allocated at a time; with compaction, without those that the freed frames have room for.
+    pub found: u64,
+    /// The end of the attempt.
+    pub end: End,
     /// The time of all faults.
     pub time: Duration,
     /// The increase of the kernel's counters meanwhile; work for other programs is included.
@@ -86,79 +115,83 @@ impl Attempt {
         let before = look()?;
         let predicted = HugePages::predict(&before);
         let huge = predicted.bytes();
-        let allowed = allowed(&before, bounds.bytes, huge)?;
-        let fail =
-            |error: &dyn std::fmt::Display| format!("cannot map {allowed} huge pages: {error}");
-        let mut area = Area::new(allowed as usize, huge as usize).map_err(|error| fail(&error))?;
+        let pages = bounds.bytes.min(before.tables.managed() * 4096) / huge;
+        let fail = |error: io::Error| format!("cannot allocate {pages} huge pages: {error}");
+        let free = least_free(&before.tables, &Memory::read().map_err(fail)?, huge)?;
+        let mut area = Area::new(pages as usize, huge as usize).map_err(fail)?;
+        let _first = FirstToKill::new();
         let begun = Instant::now();
-        let requested = touch(&mut area, allowed as usize, begun + bounds.time, huge);
+        let until = Until { pages, time: begun + bounds.time, free };
+        let (got, end) = faults::run(&mut area, mode, huge, &until).map_err(fail)?;
         let time = begun.elapsed();
-        let allocated = area.count().map_err(|error| fail(&error))?;
+        let allocated = area.count().map_err(fail)?;
         drop(area);
-        let counted = increase(&counters(&before), counters(&look()?));
-        let requested = requested as u64;
-        Ok(Self { mode, predicted, allowed, requested, allocated, time, counted })
+        let Got { requested, freed, reclaimed, found, .. } = got;
+        let counted = increase(&counters(&before.tables), counters(&look()?.tables));
+        Ok(Self {
+            mode,
+            predicted,
+            requested,
+            allocated,
+            freed,
+            reclaimed,
+            found,
+            end,
+            time,
+            counted,
+        })
     }
 
     /// The predicted number of huge pages: the least and the most.
     #[must_use]
-    pub fn possible(&self) -> [u64; 2] {
+    pub fn expected(&self) -> [u64; 2] {
         match self.mode {
             Mode::Without => [self.predicted.without(); 2],
             Mode::With => self.predicted.with(),
         }
     }
-
-    /// As [`possible`](Self::possible), for this attempt: it allocates no more than it requests.
-    #[must_use]
-    pub fn expected(&self) -> [u64; 2] {
-        self.possible().map(|pages| pages.min(self.requested))
-    }
 }
 
-/// Touches huge pages until the end of the area, the time or the free memory. Returns their number.
-fn touch(area: &mut Area, pages: usize, end: Instant, huge: u64) -> usize {
-    for page in 0..pages {
-        let is_short = || free_memory().is_some_and(|free| free < RESERVE + AT_ONCE as u64 * huge);
-        if Instant::now() >= end || (page.is_multiple_of(AT_ONCE) && is_short()) {
-            return page;
+/// Bytes that stay free: those below the watermarks, and the reserve.
+fn least_free(tables: &Snapshot, memory: &Memory, huge: u64) -> Result<u64, Refusal> {
+    let high = tables.zones.iter().map(|zone| zone.high.saturating_add(zone.boost));
+    let high = high.fold(0, u64::saturating_add).saturating_mul(4096);
+    for (what, bytes, kept) in [
+        ("free above the watermarks", memory.free.saturating_sub(high), RESERVE),
+        ("available", memory.available, AVAILABLE),
+    ] {
+        if bytes < kept + huge {
+            let [bytes, kept, huge] = [bytes, kept, huge].map(|bytes| bytes >> 20);
+            return Err(format!(
+                "{bytes} MiB are {what}, and {kept} MiB of them stay so: there is no memory for a huge page of {huge} MiB"
+            ));
         }
-        area.touch(page);
     }
-    pages
+    Ok(high + RESERVE)
 }
 
-/// Huge pages that fit into `most` bytes, and into the free memory above the watermarks minus the reserve.
-fn allowed(tables: &Snapshot, most: u64, huge: u64) -> Result<u64, Refusal> {
-    let above = |zone: &crate::trace::snapshot::Zone| {
-        zone.free.saturating_sub(zone.high.saturating_add(zone.boost))
-    };
-    let above: u64 = tables.zones.iter().map(above).sum::<u64>() * 4096;
-    match most.min(above.saturating_sub(RESERVE)) / huge {
-        0 => Err(format!(
-            "{} MiB are free above the watermarks, and {} MiB of them stay free: there is no memory for a huge page of \
-             {} MiB",
-            above >> 20,
-            RESERVE >> 20,
-            huge >> 20
-        )),
-        pages => Ok(pages),
+fn look() -> Result<Look, Refusal> {
+    Source::Running.read_with_pages().map_err(|error| error.to_string())
+}
+
+/// Makes this process the first one that the kernel kills for lack of memory, until it is dropped.
+struct FirstToKill(Option<String>);
+
+impl FirstToKill {
+    const FILE: &str = "/proc/self/oom_score_adj";
+
+    fn new() -> Self {
+        // Without the file there is no such choice.
+        let before = fs::read_to_string(Self::FILE).ok();
+        Self(before.filter(|_| fs::write(Self::FILE, "1000").is_ok()))
     }
 }
 
-fn look() -> Result<Snapshot, Refusal> {
-    match Source::Running.read() {
-        Ok(Look { tables, .. }) => Ok(tables),
-        Err(error) => Err(error.to_string()),
+impl Drop for FirstToKill {
+    fn drop(&mut self) {
+        // The old value may be lower than an unprivileged process may set. Then the process remains the first.
+        let _ = self.0.take().map(|before| fs::write(Self::FILE, before.trim()));
     }
-}
-
-/// Free memory of the machine, in bytes.
-fn free_memory() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemFree:"))?;
-    let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
-    Some(kib << 10)
 }
 
 /// The increase of counters that grew.

@@ -2,23 +2,18 @@
 
 use super::*;
 
-fn tables(free: u64) -> Snapshot {
-    let text = format!(
-        "# zoneinfo\nNode 0, zone Normal\npages free {free}\nboost 24\nhigh 1000\nmanaged 10000000\n"
-    );
-    Snapshot::parse("t", text.as_bytes()).unwrap()
-}
-
 #[test]
 fn an_attempt_leaves_the_watermarks_and_the_reserve() {
-    let reserve = 1024 + (RESERVE >> 12);
-    let pages = |free, most: u64| allowed(&tables(free), most, 2 << 20);
-    assert_eq!(pages(reserve + 512, 4 << 30), Ok(1));
-    assert_eq!(pages(reserve + 512 * 5 - 1, 4 << 30), Ok(4));
-    assert_eq!(pages(9_000_000, 4 << 30), Ok(2048));
-    let refused = pages(reserve + 511, 4 << 30).unwrap_err();
-    assert!(refused.starts_with("513 MiB are free above the watermarks, and 512 MiB"), "{refused}");
-    assert!(pages(0, 4 << 30).is_err() && pages(9_000_000, 1 << 20).is_err());
+    let text = "# zoneinfo\nNode 0, zone Normal\nboost 24\nhigh 1000\nmanaged 10000000\n";
+    let tables = Snapshot::parse("t", text.as_bytes()).unwrap();
+    let least = |free, available| least_free(&tables, &Memory { free, available }, 2 << 20);
+    let reserve = (4 << 20) + RESERVE;
+    assert_eq!(least(reserve + (2 << 20), 8 << 30), Ok(reserve));
+    let refused = least(reserve + (2 << 20) - 1, 8 << 30).unwrap_err();
+    assert!(refused.starts_with("129 MiB are free above the watermarks, and 128 MiB"), "{refused}");
+    let refused = least(8 << 30, AVAILABLE).unwrap_err();
+    assert!(refused.starts_with("512 MiB are available, and 512 MiB of them"), "{refused}");
+    assert!(least(0, 0).is_err());
 }
 
 #[test]
@@ -39,34 +34,12 @@ fn settings_decide_whether_faults_wait() {
 }
 
 #[test]
-fn nothing_is_expected_that_was_not_asked_for() {
-    let zone = super::super::ZoneHugePages { without: 5, with: [7, 9], ..Default::default() };
-    let predicted = HugePages { order: 9, zones: vec![zone] };
-    let attempt = |mode, requested| Attempt {
-        mode,
-        predicted: predicted.clone(),
-        allowed: 100,
-        requested,
-        allocated: 0,
-        time: Duration::ZERO,
-        counted: Vec::new(),
-    };
-    assert_eq!(attempt(Mode::Without, 100).expected(), [5, 5]);
-    assert_eq!(attempt(Mode::With, 100).expected(), [7, 9]);
-    assert_eq!(attempt(Mode::With, 8).expected(), [7, 8]);
-    assert_eq!(attempt(Mode::Without, 3).expected(), [3, 3]);
-}
-
-#[test]
-fn a_short_attempt_asks_for_what_is_allowed_or_is_refused() {
+fn a_short_attempt_takes_what_is_allowed_or_is_refused() {
     let bounds = Bounds { bytes: 8 << 20, time: Duration::from_secs(1) };
     match Attempt::make(HugePageSetting::read().map_or(Mode::With, |it| it.mode()), bounds) {
         Ok(attempt) => {
-            assert!(
-                attempt.requested <= attempt.allowed && attempt.allocated <= attempt.requested,
-                "{attempt:?}"
-            );
-            assert!(attempt.allowed * attempt.predicted.bytes() <= 8 << 20, "{attempt:?}");
+            assert!(attempt.found <= attempt.allocated, "{attempt:?}");
+            assert!(attempt.allocated <= attempt.requested.min(4), "{attempt:?}");
         }
         Err(reason) => assert!(!reason.is_empty()),
     }

@@ -1,0 +1,227 @@
+//! The use of each frame, from `/proc/kpageflags`: the pageblocks that compaction can empty.
+//!
+//! The flags of a frame say whether it is free, or has a page that can be moved. They do not say whether a page is pinned
+//! for the moment. A frame without any flag is on a CPU's list, or the kernel uses it.
+//!
+//! Source: Linux's documentation, admin-guide/mm/pagemap.rst.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    path::Path,
+};
+
+use crate::trace::snapshot::Zone;
+
+/// The frame is free.
+const BUDDY: u64 = 1 << 10;
+/// The page is on a list for reclaim, as those of programs and files: it can be moved.
+const LRU: u64 = 1 << 5;
+/// The page is of hugetlbfs.
+const HUGE: u64 = 1 << 17;
+
+/// There is no frame.
+const NOPAGE: u64 = 1 << 20;
+
+/// Bytes of the flags of a frame.
+const SIZE: u64 = 8;
+
+/// The pageblocks of a zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ZonePages {
+    /// The node.
+    pub node: u16,
+    /// The zone.
+    pub zone: String,
+    /// Its whole pageblocks, without holes.
+    pub pageblocks: Vec<Pageblock>,
+}
+
+/// The frames of a pageblock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pageblock {
+    /// Free frames.
+    pub free: u32,
+    /// Frames with pages that can be moved.
+    pub movable: u32,
+    /// Frames without flags: on a CPU's list, or in use by the kernel.
+    pub unknown: u32,
+    /// Frames that stay in use: those of the kernel, and holes.
+    pub fixed: u32,
+}
+
+/// Reads the flags of all frames of the zones. `order` is that of a pageblock.
+///
+/// # Errors
+///
+/// The file cannot be read, or has fewer frames than the zones.
+pub(super) fn read(path: &Path, zones: &[Zone], order: u8) -> io::Result<Vec<ZonePages>> {
+    let mut file = File::open(path)?;
+    let zones = zones.iter().filter(|zone| zone.managed > 0);
+    zones
+        .map(|zone| {
+            let pageblocks = pageblocks(&mut file, zone, 1 << order)?;
+            Ok(ZonePages { node: zone.node, zone: zone.name.clone(), pageblocks })
+        })
+        .collect()
+}
+
+fn pageblocks(file: &mut File, zone: &Zone, size: u64) -> io::Result<Vec<Pageblock>> {
+    let first = zone.start_pfn.unwrap_or(0);
+    let end = first.saturating_add(zone.spanned) / size;
+    let first = first.div_ceil(size);
+    let mut holes = zone.spanned.saturating_sub(zone.present) / size;
+    let mut flags = vec![0; (size * SIZE) as usize];
+    file.seek(SeekFrom::Start(first * size * SIZE))?;
+    let mut pageblocks = Vec::new();
+    for _ in first..end {
+        file.read_exact(&mut flags)?;
+        // Frames of holes have no flags either.
+        if holes > 0 && is_absent(&flags) {
+            holes -= 1;
+        } else {
+            pageblocks.push(Pageblock::of(&flags));
+        }
+    }
+    Ok(pageblocks)
+}
+
+/// Whether all frames may be missing.
+fn is_absent(flags: &[u8]) -> bool {
+    frames(flags).all(|flags| flags == 0 || flags & NOPAGE != 0)
+}
+
+fn frames(flags: &[u8]) -> impl Iterator<Item = u64> {
+    let (frames, _) = flags.as_chunks();
+    frames.iter().map(|&frame| u64::from_ne_bytes(frame))
+}
+
+impl Pageblock {
+    fn of(flags: &[u8]) -> Self {
+        let mut of = Self::default();
+        for flags in frames(flags) {
+            *match flags {
+                0 => &mut of.unknown,
+                _ if flags & BUDDY != 0 => &mut of.free,
+                _ if flags & (LRU | HUGE) == LRU => &mut of.movable,
+                _ => &mut of.fixed,
+            } += 1;
+        }
+        of
+    }
+}
+
+impl ZonePages {
+    /// The number of pageblocks that compaction can empty, if `on_cpu_lists` frames are on CPU lists and `free` are free.
+    ///
+    /// `None` if the flags show less than half of the free frames: some kernels mark only the first frame of a free block.
+    pub(super) fn emptied(&self, free: u64, on_cpu_lists: u64) -> Option<u64> {
+        let sum = |count: fn(&Pageblock) -> u32| -> u64 {
+            self.pageblocks.iter().map(|of| u64::from(count(of))).sum()
+        };
+        if sum(|of| of.free) < free / 2 {
+            return None;
+        }
+        let unknown = sum(|of| of.unknown);
+        let on_lists = on_cpu_lists.min(unknown);
+        let [without, with] = [false, true].map(|is_free| self.emptied_if(is_free));
+        // The share of frames without flags that are on CPU lists is the same in all pageblocks.
+        Some(without + with.saturating_sub(without) * on_lists / unknown.max(1))
+    }
+
+    /// The same, if all or no frames without flags are on CPU lists. The pageblocks with the fewest pages are emptied, from
+    /// the first on: their pages move into the free frames of the others.
+    fn emptied_if(&self, unknown_is_free: bool) -> u64 {
+        let emptied = self.pageblocks.iter().filter_map(|of| {
+            let (more, fixed) = if unknown_is_free { (of.unknown, 0) } else { (0, of.unknown) };
+            (of.fixed + fixed == 0).then(|| (of.movable, u64::from(of.free + more)))
+        });
+        let mut emptied: Vec<_> = emptied.collect();
+        emptied.sort_unstable();
+        let mut free: u64 = emptied.iter().map(|(_, free)| free).sum();
+        let mut pages = 0;
+        let emptied = emptied.iter().take_while(|(more, less)| {
+            pages += u64::from(*more);
+            free -= less;
+            pages <= free
+        });
+        emptied.count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pageblock([free, movable, unknown, fixed]: [u32; 4]) -> Pageblock {
+        Pageblock { free, movable, unknown, fixed }
+    }
+
+    fn zone(pageblocks: &[[u32; 4]]) -> ZonePages {
+        let pageblocks = pageblocks.iter().copied().map(pageblock).collect();
+        ZonePages { pageblocks, ..Default::default() }
+    }
+
+    #[test]
+    fn flags_say_what_a_frame_is_used_for() {
+        let frames = [0, BUDDY, LRU | 1 << 3, LRU | HUGE, 1 << 7, 1 << 20, 1 << 26, BUDDY];
+        let flags: Vec<u8> = frames.iter().flat_map(|flags: &u64| flags.to_ne_bytes()).collect();
+        assert_eq!(Pageblock::of(&flags), pageblock([2, 1, 1, 4]));
+    }
+
+    #[test]
+    fn whole_pageblocks_of_each_zone_are_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let frame = |pfn: u64| if pfn < 8 { BUDDY } else { LRU };
+        let flags: Vec<u8> = (0..16).flat_map(|pfn| frame(pfn).to_ne_bytes()).collect();
+        std::fs::write(file.path(), flags).unwrap();
+        let of = |start, spanned| Zone {
+            start_pfn: Some(start),
+            spanned,
+            managed: spanned,
+            present: spanned,
+            ..Default::default()
+        };
+        let zones = [of(1, 7), Zone::default(), of(8, 7)];
+        let pages = read(file.path(), &zones, 2).unwrap();
+        let pageblocks: Vec<_> = pages.into_iter().map(|of| of.pageblocks).collect();
+        let [free, movable] = [[4, 0, 0, 0], [0, 4, 0, 0]].map(|of| vec![pageblock(of)]);
+        assert_eq!(pageblocks, [free, movable]);
+        std::fs::write(file.path(), [[0; 8], NOPAGE.to_ne_bytes()].concat().repeat(8)).unwrap();
+        let hole = Zone { present: 8, ..of(0, 16) };
+        let pages = read(file.path(), &[hole], 2).unwrap();
+        assert_eq!(pages[0].pageblocks, [pageblock([0, 0, 2, 2]); 2], "two of four are a hole");
+        let short = read(file.path(), &[of(8, 12)], 2).unwrap_err();
+        assert_eq!(short.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn pages_move_from_empty_pageblocks_into_full_ones() {
+        // The emptiest has 100 pages. Two have 250, and the third one has room for 212, or 312.
+        let emptied = |of: [u32; 4]| zone(&[of, [412, 100, 0, 0], [362, 150, 0, 0]]).emptied(0, 0);
+        assert_eq!(emptied([212, 300, 0, 0]), Some(1));
+        assert_eq!(emptied([312, 200, 0, 0]), Some(2));
+        assert_eq!(zone(&[]).emptied(0, 0), Some(0));
+    }
+
+    #[test]
+    fn a_frame_of_the_kernel_keeps_its_pageblock_and_takes_no_pages() {
+        let some = zone(&[[511, 0, 0, 1], [512, 0, 0, 0], [112, 400, 0, 0]]);
+        assert_eq!(some.emptied(1135, 0), Some(1));
+    }
+
+    #[test]
+    fn frames_without_flags_are_free_as_far_as_cpu_lists_explain_them() {
+        let some = zone(&[[502, 0, 10, 0]; 8]);
+        let expected = |on_cpu_lists| some.emptied(4016, on_cpu_lists).unwrap();
+        assert_eq!([0, 20, 40, 80, 500].map(expected), [0, 2, 4, 8, 8]);
+        // A pageblock without flags is on the CPU lists, or the kernel's.
+        let all = |on_cpu_lists| zone(&[[0, 0, 512, 0]; 4]).emptied(0, on_cpu_lists);
+        assert_eq!([0, 512, 2048].map(all), [Some(0), Some(1), Some(4)]);
+    }
+
+    #[test]
+    fn flags_of_first_frames_only_are_not_used() {
+        assert_eq!(zone(&[[1, 0, 511, 0]]).emptied(512, 0), None);
+    }
+}
