@@ -31,7 +31,10 @@ fn saved_tables_are_shown_and_written() {
     let tables = saved(folder.path());
     let [json, csv] = ["a.json", "a.csv"].map(|name| folder.path().join(name));
     let [json, csv] = [&json, &csv].map(|path| path.to_str().unwrap());
-    let text = stdout_of(&["inspect", "--from", &tables, "--json", json, "--csv", csv]);
+    let page = folder.path().join("a.html");
+    let html = page.to_str().unwrap();
+    let files = ["--json", json, "--csv", csv, "--html", html];
+    let text = stdout_of(&[&["inspect", "--from", &tables], &files[..]].concat());
     for expected in [
         "10.9 of 195.3 MiB are free",
         "pagetypeinfo: No such file",
@@ -54,6 +57,10 @@ fn saved_tables_are_shown_and_written() {
     let rows = fs::read_to_string(csv).unwrap();
     assert!(rows.starts_with("seconds,node,zone,"), "{rows}");
     assert!(rows.contains("\n0.000,0,Normal,,9,free_blocks,count,3\n"), "{rows}");
+    let page = fs::read_to_string(page).unwrap();
+    let has_chart = page.contains("<figcaption>");
+    assert!(page.contains("node 0 Normal") && page.contains("predicted from buddyinfo"), "{page}");
+    assert!(!has_chart, "one look has no charts");
 }
 
 #[test]
@@ -71,8 +78,10 @@ fn this_machine_is_watched() {
     let folder = tempfile::tempdir().unwrap();
     let [json, csv] = ["a.json", "a.csv"].map(|name| folder.path().join(name));
     let [json, csv] = [&json, &csv].map(|path| path.to_str().unwrap());
-    let watch = ["inspect", "--watch", "200ms", "--for", "0.5", "--json", json, "--csv", csv];
-    let text = stdout_of(&watch);
+    let page = folder.path().join("a.html");
+    let files = ["--json", json, "--csv", csv, "--html", page.to_str().unwrap()];
+    let watch = ["inspect", "--watch", "200ms", "--for", "0.5"];
+    let text = stdout_of(&[&watch[..], &files[..]].concat());
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("note")).collect();
     assert!(lines[0].contains("with_compaction"), "{text}");
     assert_eq!(lines.len(), 4, "a heading and three looks: {text}");
@@ -83,6 +92,10 @@ fn this_machine_is_watched() {
     let result: serde_json::Value = serde_json::from_slice(&fs::read(json).unwrap()).unwrap();
     let series = &result["runs"][0]["series"]["free"];
     assert_eq!(series.as_array().map(Vec::len), Some(3), "{result}");
+    let page = fs::read_to_string(page).unwrap();
+    for chart in ["huge pages of 2 MiB that a program could get", "free blocks by order, node 0"] {
+        assert!(page.contains(&format!("<figcaption>{chart}")), "{chart} is missing");
+    }
 }
 
 /// Only root can change the setting for both modes; a machine without huge pages refuses both.
@@ -123,6 +136,7 @@ fn bad_input_is_refused() {
     refused(&["--try", "--for", "soon"], "500ms");
     refused(&["--try", "--at-most", "4"], "--at-most");
     refused(&["--watch", "1s", "--json", "x.json"], "--for");
+    refused(&["--watch", "1s", "--html", "x.html"], "--html is written at the end");
     refused(&["--from", &tables, "--csv", "/nowhere/a.csv"], "/nowhere/a.csv");
     refused(&["--from", &tables, "--csv", "x", "--json", "x"], "both name");
     let vmstat = format!("{tables}/vmstat");

@@ -28,7 +28,7 @@ mod times;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::{
-    plot::Axis,
+    plot::{Axis, Panel},
     report::{Measured, MemoryStates, Report, Times, Tone, Verdict},
     samples::Sample,
 };
@@ -48,6 +48,8 @@ pub struct Details {
     pub beside: Vec<String>,
     /// The memory over time by side: drawn as free memory, besides the series.
     pub samples: Vec<(String, Vec<Sample>)>,
+    /// Charts besides those of the series, with their titles.
+    pub charts: Vec<(String, Panel)>,
     /// Tables besides those of the figures.
     pub listings: Vec<Listing>,
     /// Times as histograms.
@@ -67,6 +69,7 @@ impl Default for Details {
             summary: Vec::new(),
             beside: Vec::new(),
             samples: Vec::new(),
+            charts: Vec::new(),
             listings: Vec::new(),
             times: Vec::new(),
             memory: Vec::new(),
@@ -161,10 +164,10 @@ fn sections(report: &Report, details: &Details) -> Vec<Section> {
     all.into_iter().filter(|section| !section.content.0.is_empty()).collect()
 }
 
-/// Charts of all series, and of free memory.
+/// Charts of all series, of free memory, and further ones.
 fn series(report: &Report, details: &Details) -> Markup {
     let free = details.samples.iter().flat_map(|(label, samples)| free::charts(label, samples));
-    chart::render(report, &details.time, free)
+    chart::render(report, &details.time, free.chain(details.charts.iter().cloned()))
 }
 
 /// Workload, command, verdict, machine, seeds and version.

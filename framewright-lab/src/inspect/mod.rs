@@ -15,10 +15,12 @@
 //! | `huge`      | the number of huge pages that a program could get                 |
 //! | `counters`  | the kernel's counters, and their increase between two looks       |
 //! | `figures`   | all figures of a look as a list                                   |
+//! | `charts`    | looks over time as charts                                         |
 //! | `attempt`   | really allocates huge pages for a moment                          |
 
 #[cfg(feature = "host")]
 mod attempt;
+mod charts;
 mod counters;
 mod figures;
 mod huge;
@@ -30,6 +32,7 @@ mod zone;
 
 #[cfg(feature = "host")]
 pub use attempt::{Attempt, Bounds, End, HugePageSetting, MODES, Mode, Refusal};
+pub use charts::charts;
 pub use counters::{Counter, counters};
 pub use figures::{CSV_HEADER, Figure, figures};
 pub use huge::{Basis, HugePages, ZoneHugePages};

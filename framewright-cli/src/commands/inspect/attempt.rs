@@ -27,10 +27,11 @@ pub(super) fn attempt(args: &InspectArgs) -> Result<Outcome, Failure> {
     }
     let figures = figures(&look);
     output::save_text(args.csv.as_deref(), || format!("{CSV_HEADER}\n{}", rows(&figures, 0.0)))?;
-    save(args, figures, &tried, super::notes(&look))?;
     let style = output::style();
-    let text = tables::show(&name(&Source::Running), &look, None, style);
-    output::print(&(text + &show(&setting, &tried, style)))?;
+    let shown = tables::show(&name(&Source::Running), &look, None, style);
+    let text = shown + &show(&setting, &tried, style);
+    save(args, figures, &tried, super::notes(&look), &text)?;
+    output::print(&text)?;
     Ok(Outcome::Fine)
 }
 
@@ -108,6 +109,7 @@ fn save(
     figures: Vec<framewright_lab::inspect::Figure>,
     tried: &Tried,
     mut notes: Vec<String>,
+    text: &str,
 ) -> Result<(), Failure> {
     let mut runs = Vec::new();
     for (mode, attempt) in tried {
@@ -116,7 +118,7 @@ fn save(
             Err(reason) => notes.push(format!("{}: not tried: {reason}", words(*mode))),
         }
     }
-    super::save(args, &Source::Running, &[(0.0, figures)], runs, notes)
+    super::save(args, &Source::Running, &[(0.0, figures)], runs, notes, text)
 }
 
 fn run(attempt: &Attempt) -> Run {

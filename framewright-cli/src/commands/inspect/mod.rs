@@ -6,10 +6,11 @@ mod watch;
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
+use anstream::adapter::strip_str;
 use clap::Args as ArgGroup;
 use framewright_lab::{
-    html::Details,
-    inspect::{CSV_HEADER, Figure, HugePages, Look, Source, counters, figures},
+    html::{Details, page},
+    inspect::{CSV_HEADER, Figure, HugePages, Look, Source, charts, counters, figures},
     report::{Measured, Metric, Point, Report, Run},
 };
 
@@ -44,6 +45,8 @@ Examples:
       The same again every second, with the increase of the counters, until Ctrl-C.
   framewright inspect --watch 10s --for 1h --csv memory.csv
       All figures of an hour, a row for each figure and time.
+  framewright inspect --watch 1s --for 10m --html memory.html
+      Ten minutes as charts, for a browser.
   framewright inspect --try --at-most 16GiB --for 1m
       The predicted number of huge pages, and the number that the kernel really gives.
   framewright inspect --from recordings/compile.before
@@ -74,12 +77,15 @@ pub(crate) struct InspectArgs {
     /// Write the result to this file, as JSON; with --watch, all figures over time
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the result to this file as a page for a browser: tables, and with --watch charts over time
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 impl InspectArgs {
     /// The files of a report.
     fn files(&self, csv: Option<PathBuf>) -> ReportArgs {
-        ReportArgs { json: self.json.clone(), csv, html: None }
+        ReportArgs { json: self.json.clone(), csv, html: self.html.clone() }
     }
 }
 
@@ -124,12 +130,15 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Outcome, Failure> {
 fn check(args: &InspectArgs) -> Result<(), Failure> {
     let inputs: Vec<_> = args.from.as_deref().into_iter().collect();
     output::check_report(&args.files(args.csv.clone()), &inputs)?;
-    if args.json.is_some() && args.watch.is_some() && args.time.is_none() {
-        let why =
-            "--json is written at the end: say with --for how long to --watch, as in --for 1m";
-        return Err(Failure::BadInput(why.to_owned()));
+    let at_end = [("--json", args.json.is_some()), ("--html", args.html.is_some())];
+    match at_end.iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) if args.watch.is_some() && args.time.is_none() => {
+            Err(Failure::BadInput(format!(
+                "{option} is written at the end: say with --for how long to --watch, as in --for 1m"
+            )))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// One look.
@@ -138,8 +147,8 @@ fn once(args: &InspectArgs) -> Result<Outcome, Failure> {
     let look = source.read_with_pages()?;
     let figures = figures(&look);
     output::save_text(args.csv.as_deref(), || format!("{CSV_HEADER}\n{}", rows(&figures, 0.0)))?;
-    save(args, &source, &[(0.0, figures)], Vec::new(), notes(&look))?;
     let text = tables::show(&name(&source), &look, None, output::style());
+    save(args, &source, &[(0.0, figures)], Vec::new(), notes(&look), &text)?;
     output::print(&text)?;
     Ok(Outcome::Fine)
 }
@@ -164,16 +173,17 @@ fn rows(figures: &[Figure], seconds: f64) -> String {
     figures.iter().map(|figure| figure.csv(seconds) + "\n").collect()
 }
 
-/// Writes the figures of all looks as JSON, if there is a file for it: the last values, and series if there
-/// are several looks. `more` are further runs.
+/// Writes the figures of all looks as JSON and as a page, if there are files for it: the last values, and series or
+/// charts if there are several looks. `more` are further runs. The page also shows `text`.
 fn save(
     args: &InspectArgs,
     source: &Source,
     looks: &[(f64, Vec<Figure>)],
     more: Vec<Run>,
     notes: Vec<String>,
+    text: &str,
 ) -> Result<(), Failure> {
-    if args.json.is_none() {
+    if args.json.is_none() && args.html.is_none() {
         return Ok(());
     }
     let mut runs: Vec<Run> = Vec::new();
@@ -185,9 +195,18 @@ fn save(
     }
     runs.extend(more);
     let measured = Measured { runs, ..Measured::default() };
-    let report = Report { notes, ..report("inspect", name(source), None, measured) };
+    let mut report = Report { notes, ..report("inspect", name(source), None, measured) };
     // The rows of --csv have times, and are already written.
-    output::save_report(&args.files(None), &report, &Details::default())
+    output::save_report(
+        &ReportArgs { html: None, ..args.files(None) },
+        &report,
+        &Details::default(),
+    )?;
+    // A chart for each of some hundred figures would be too much: the page has charts of several lines.
+    report.runs.iter_mut().for_each(|run| run.series.clear());
+    let text = strip_str(text).to_string();
+    let details = Details { charts: charts(looks), text, ..Details::default() };
+    output::save_text(args.html.as_deref(), || page(&report, &details))
 }
 
 /// Adds a figure to the run of its zone, or of the machine.

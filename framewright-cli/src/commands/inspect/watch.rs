@@ -11,7 +11,7 @@ use std::{
 
 use framewright_lab::{
     inspect::{CSV_HEADER, HugePages, Look, Source, counters, figures},
-    report::{decimal, open_rows},
+    report::{Style, decimal, open_rows},
 };
 
 use super::{InspectArgs, increase, name, rows, save, tables};
@@ -37,7 +37,7 @@ pub(super) fn watch(args: &InspectArgs, interval: Duration) -> Result<Outcome, F
         if let Some(path) = args.csv.as_deref() {
             add_rows(&mut csv, path, &rows(&figures, seconds))?;
         }
-        if args.json.is_some() {
+        if args.json.is_some() || args.html.is_some() {
             kept.push((seconds, figures));
         }
         output::print(&text(&look, before.as_ref(), seconds))?;
@@ -49,7 +49,8 @@ pub(super) fn watch(args: &InspectArgs, interval: Duration) -> Result<Outcome, F
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
     let notes = before.as_ref().map(super::notes).unwrap_or_default();
-    save(args, &source, &kept, Vec::new(), notes)?;
+    let last = before.map(|look| tables::show(&name(&source), &look, None, Style::Plain));
+    save(args, &source, &kept, Vec::new(), notes, &last.unwrap_or_default())?;
     Ok(Outcome::Fine)
 }
 
