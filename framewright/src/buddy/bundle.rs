@@ -7,7 +7,7 @@
 use core::{fmt, mem::MaybeUninit};
 
 use super::{WORDS_SHIFT, word};
-use crate::types::Order;
+use crate::types::{Order, PAGEBLOCK_ORDER};
 
 /// Blocks of one order inside 64 neighbouring frames (above order 6: one block).
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -113,17 +113,34 @@ impl Bundles {
         self.most_pageblocks = most;
     }
 
-    /// Adds a bundle; `false` if there is no space left.
-    pub(crate) fn push(&mut self, bundle: Bundle) -> bool {
-        let Some(slot) = self.items.get_mut(self.len) else { return false };
+    /// Adds a bundle. Returns the number of its frames; `None` if there is no space left.
+    pub(crate) fn push(&mut self, bundle: Bundle) -> Option<u64> {
+        let slot = self.items.get_mut(self.len)?;
         slot.write(bundle);
         self.len += 1;
         self.pageblocks += u32::from(bundle.pageblock() != self.last_pageblock);
         self.last_pageblock = bundle.pageblock();
         let blocks = bundle.blocks();
         self.blocks += blocks;
-        self.frames += u64::from(blocks) << bundle.order.get();
-        true
+        let frames = u64::from(blocks) << bundle.order.get();
+        self.frames += frames;
+        Some(frames)
+    }
+
+    /// Adds different whole pageblocks, each as a bundle, as far as there is space. Returns their number.
+    #[inline(always)]
+    pub(crate) fn push_pageblocks(&mut self, first_frames: impl Iterator<Item = u32>) -> usize {
+        // The counts are updated once, so that no addition waits for the one before.
+        let mut added = 0;
+        for (slot, frame) in self.items.iter_mut().skip(self.len).zip(first_frames) {
+            self.last_pageblock = slot.write(Bundle::of(frame, Order::PAGEBLOCK)).pageblock();
+            added += 1;
+        }
+        self.len += added;
+        self.pageblocks += added as u32;
+        self.blocks += added as u32;
+        self.frames += (added as u64) << PAGEBLOCK_ORDER;
+        added
     }
 
     /// Removes the lowest block of the first bundle that is not empty.

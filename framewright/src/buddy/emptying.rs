@@ -36,10 +36,10 @@ impl Buddy<'_> {
         self.emptying_above = free.min(FRAMES) as u16;
     }
 
-    /// Flags pageblock `index` if a free has made it sparse. It had `before` free frames before the free.
+    /// Flags pageblock `index` if a free has made it sparse. It had `before` free frames before the free, and
+    /// has `free` now.
     #[inline(always)]
-    pub(super) fn flag_if_sparse(&mut self, index: u32, before: u16) {
-        let free = self.blocks[index as usize].free;
+    pub(super) fn flag_if_sparse(&mut self, index: u32, before: u16, free: u16) {
         if free <= self.emptying_above {
             return;
         }

@@ -12,7 +12,7 @@ use super::{Buddy, Bundle, Bundles, MigrateType, Part, WORDS_SHIFT, Want, Watch,
 use crate::{
     platform::{Access, Cost, Miss},
     sync::Ordering,
-    types::{Order, PAGEBLOCK_FRAMES, set::bits},
+    types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, set::bits},
 };
 
 impl Buddy<'_> {
@@ -28,10 +28,8 @@ impl Buddy<'_> {
             watch.touch(Part::Leaf(leaf), Access::Write, Miss::Dependent);
             watch.cost(Cost::WholePageblocks, mask.count_ones());
             self.fold(leaf, mask, of);
-            for bit in bits(mask) {
-                let index = self.lists.gigablocks.index(leaf * 64 + bit);
-                out.push(Bundle { word: index << WORDS_SHIFT, heads: 1, order: Order::PAGEBLOCK });
-            }
+            let index = |bit| self.lists.gigablocks.index(leaf * 64 + bit);
+            out.push_pageblocks(bits(mask).map(|bit| index(bit) << PAGEBLOCK_ORDER));
         }
     }
 
@@ -57,7 +55,10 @@ impl Buddy<'_> {
         let Some(first) = bundles.first() else { return 0 };
         let leaf = self.lists.gigablocks.place(first.pageblock()) / 64;
         let folded = self.lists.gigablocks.folded_alone(leaf);
-        let number = self.types[first.pageblock() as usize].load(Ordering::Relaxed);
+        let number_of = |bundle: &Bundle| {
+            self.types.get(bundle.pageblock() as usize).map(|number| number.load(Ordering::Relaxed))
+        };
+        let number = number_of(first);
         let mut mask = 0;
         let mut given = 0;
         for bundle in bundles {
@@ -66,7 +67,7 @@ impl Buddy<'_> {
             if place / 64 != leaf
                 || folded & !mask & bit == 0
                 || *bundle != Bundle::of(bundle.pageblock() << WORDS_SHIFT << 6, Order::PAGEBLOCK)
-                || self.types[bundle.pageblock() as usize].load(Ordering::Relaxed) != number
+                || number_of(bundle) != number
             {
                 break;
             }

@@ -69,16 +69,18 @@ impl Buddy<'_> {
             watch.pageblock(index, Miss::Independent, self.is_checked(), Access::Write);
             watch.cost(Cost::GivePageblocks, 1);
             let of = self.type_of(index);
-            let before = self.blocks[index as usize].free;
-            rest = self.give_run(rest, index, of, &mut refusals);
+            let freed;
+            (rest, freed) = self.give_run(rest, index, of, &mut refusals);
+            let free = self.blocks[index as usize].free;
             self.relist(index, of, watch);
-            self.flag_if_sparse(index, before);
+            self.flag_if_sparse(index, free - freed, free);
         }
         refusals
     }
 
     /// Frees the first bundle, which is in pageblock `index` and may be the whole pageblock, and
-    /// the following smaller bundles in the same pageblock. Returns the rest.
+    /// the following smaller bundles in the same pageblock. Returns the rest, and the number of frames that
+    /// became free.
     #[inline(always)]
     fn give_run<'b>(
         &mut self,
@@ -86,17 +88,19 @@ impl Buddy<'_> {
         index: u32,
         of: MigrateType,
         refusals: &mut Refusals,
-    ) -> &'b [Bundle] {
-        let (mut given, mut freed) = (0, 0);
-        while let Some(&bundle) = bundles.get(given)
-            && bundle.pageblock() == index
-            && (given == 0 || bundle.order < Order::PAGEBLOCK)
-        {
-            given += 1;
+    ) -> (&'b [Bundle], u16) {
+        let (mut rest, mut freed) = (bundles, 0);
+        while let Some((&bundle, others)) = rest.split_first() {
             freed += match bundle.order {
-                Order::ZERO => self.give_frames(bundle, refusals),
-                _ => self.give_blocks(bundle, refusals),
+                Order::ZERO => self.give_frames(index, bundle, refusals),
+                _ => self.give_blocks(index, bundle, refusals),
             };
+            rest = others;
+            let continues =
+                |next: &Bundle| next.pageblock() == index && next.order < Order::PAGEBLOCK;
+            if !rest.first().is_some_and(continues) {
+                break;
+            }
         }
         // An isolated pageblock counts by its type before the isolation. Otherwise a pageblock that
         // is being emptied would seem to have no unmovable frames.
@@ -104,7 +108,7 @@ impl Buddy<'_> {
             || of == MigrateType::Isolate && self.unisolated_type(index) == MigrateType::Movable;
         self.blocks[index as usize].count_given(freed, movable);
         self.free[of as usize] += u64::from(freed);
-        &bundles[given..]
+        (rest, freed)
     }
 
     /// Frees the leading bundles that are folded pageblocks or larger blocks. Returns their number.
@@ -156,35 +160,35 @@ impl Buddy<'_> {
         Some(first << PAGEBLOCK_ORDER)
     }
 
-    /// Frees single frames of one word, by far the most frequent case. Returns the number of frames
-    /// that became free.
+    /// Frees single frames of one word of pageblock `index`, by far the most frequent case. Returns the number
+    /// of frames that became free.
     #[inline(always)]
-    fn give_frames(&mut self, mut bundle: Bundle, refusals: &mut Refusals) -> u16 {
-        let index = bundle.pageblock();
+    fn give_frames(&mut self, index: u32, bundle: Bundle, refusals: &mut Refusals) -> u16 {
         let i = bundle.word as usize % WORDS;
         let map = self.blocks[index as usize].map[i];
+        let mut frames = bundle.heads;
         if let Some(heads) = self.heads_of(index) {
             let known = heads.word(i);
-            let refused =
-                bundle.heads & (map | !known) | word::overrun(bundle.heads, 0, map | known);
+            let refused = frames & (map | !known) | word::overrun(frames, 0, map | known);
             if refused != 0 {
-                self.drop_refused_slowly(&mut bundle, refusals);
+                frames = self.accepted(bundle, refusals);
             }
-            heads.remove(i, bundle.heads);
+            heads.remove(i, frames);
         }
-        let added = Bundle { heads: bundle.heads & !map, ..bundle };
+        let added = Bundle { heads: frames & !map, ..bundle };
         self.blocks[index as usize].add_frames(i, added.heads);
         added.blocks() as u16
     }
 
-    /// Frees blocks of order 1 and above. Returns the number of frames that became free.
+    /// Frees blocks of order 1 and above in pageblock `index`. Returns the number of frames that became free.
     #[inline(never)]
-    fn give_blocks(&mut self, mut bundle: Bundle, refusals: &mut Refusals) -> u16 {
-        let index = bundle.pageblock();
+    fn give_blocks(&mut self, index: u32, mut bundle: Bundle, refusals: &mut Refusals) -> u16 {
         let first = bundle.word as usize % WORDS;
         let heads = self.heads_of(index);
         if let Some(heads) = heads {
-            self.drop_refused(&mut bundle, heads, refusals);
+            if !self.confirms(bundle, heads) {
+                bundle.heads = self.accepted(bundle, refusals);
+            }
             heads.remove(first, bundle.heads);
         }
         let order = bundle.order;
@@ -203,28 +207,25 @@ impl Buddy<'_> {
         }
     }
 
-    /// Removes from `bundle` the heads that the maps do not confirm as allocated blocks of its
-    /// order.
+    /// Whether the maps confirm all heads of `bundle` as allocated blocks of its order.
     #[inline(always)]
-    fn drop_refused(&self, bundle: &mut Bundle, known: &Heads, refusals: &mut Refusals) {
+    fn confirms(&self, bundle: Bundle, known: &Heads) -> bool {
         let order = bundle.order;
         let block = &self.blocks[bundle.pageblock() as usize];
         let first = bundle.word as usize % WORDS;
         let (map, heads) = (block.map[first], known.word(first));
         let frames = bundle.spread();
         let larger = word::overrun(bundle.heads, order.get(), map | heads);
-        let confirmed = map & frames == 0
+        map & frames == 0
             && heads & frames == bundle.heads
             && larger == 0
-            && (order.get() < WORD_ORDER || is_sole_head(block, known, first, order));
-        if !confirmed {
-            self.drop_refused_slowly(bundle, refusals);
-        }
+            && (order.get() < WORD_ORDER || is_sole_head(block, known, first, order))
     }
 
+    /// The heads of `bundle` that are allocated blocks of its order.
     #[cold]
     #[inline(never)]
-    fn drop_refused_slowly(&self, bundle: &mut Bundle, refusals: &mut Refusals) {
+    fn accepted(&self, bundle: Bundle, refusals: &mut Refusals) -> u64 {
         let mut accepted = 0;
         for frame in bundle.frames() {
             match self.check_allocated(frame, bundle.order) {
@@ -232,7 +233,7 @@ impl Buddy<'_> {
                 Err(why) => refusals.add(frame, bundle.order, why),
             }
         }
-        bundle.heads = accepted;
+        accepted
     }
 
     /// Checks in the maps that an allocated block of exactly `order` starts at `frame`.

@@ -38,10 +38,13 @@ impl Levels {
     }
 
     /// Updates the levels after word `i` of the map has become `word`.
+    #[inline(never)]
     pub(super) fn set(&mut self, i: usize, word: u64) {
         let level = word::level(word);
-        if self.words[i] != level {
-            self.words[i] = level;
+        if let Some(old) = self.words.get_mut(i)
+            && *old != level
+        {
+            *old = level;
             self.whole = whole(&self.words);
         }
     }
@@ -52,18 +55,11 @@ impl Levels {
     pub(super) fn add(&mut self, i: usize, word: u64, added: u64) {
         let before = self.words[i];
         // Frames whose buddies are not free form blocks of order 0 only.
-        let level = match word::buddies(added) & word {
-            0 => before.max(u8::from(added != 0)),
-            _ => word::level(word),
-        };
-        if level == before {
-            return;
-        }
-        self.words[i] = level;
-        if level <= WORD_ORDER {
-            self.whole = self.whole.max(level);
-        } else {
-            self.whole = whole(&self.words);
+        if word::has_buddies(added, word) {
+            self.set(i, word);
+        } else if before == 0 && added != 0 {
+            self.words[i] = 1;
+            self.whole = self.whole.max(1);
         }
     }
 

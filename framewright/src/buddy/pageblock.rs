@@ -166,9 +166,13 @@ impl Pageblock {
         } else {
             (&mut self.unmovable, &mut self.movable)
         };
-        let from_first = frames.min(*first);
-        *first -= from_first;
-        *second = second.saturating_sub(frames - from_first);
+        match first.checked_sub(frames) {
+            Some(left) => *first = left,
+            None => {
+                *second = second.saturating_sub(frames - *first);
+                *first = 0;
+            }
+        }
     }
 
     /// Whether header and map agree.

@@ -41,10 +41,10 @@ pub(super) fn level(word: u64) -> u8 {
     level
 }
 
-/// The buddies of frames: the other frame of each pair.
+/// Whether the buddy of one of the free `frames` of a word, the other frame of its pair, is free as well.
 #[inline(always)]
-pub(super) fn buddies(frames: u64) -> u64 {
-    (frames & STARTS[1]) << 1 | frames >> 1 & STARTS[1]
+pub(super) fn has_buddies(frames: u64, word: u64) -> bool {
+    joined(word, 0) & (frames | frames >> 1) != 0
 }
 
 /// The frames of the blocks of `order` that start at `heads`.

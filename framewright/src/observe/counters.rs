@@ -180,8 +180,11 @@ impl Counter {
         Self(AtomicU64::new(0))
     }
 
+    /// Adds nothing without an access: most amounts that are not 1 are usually 0.
     pub(crate) fn add(&self, amount: u64) {
-        self.0.fetch_add(amount, Ordering::Relaxed);
+        if amount > 0 {
+            self.0.fetch_add(amount, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn get(&self) -> u64 {

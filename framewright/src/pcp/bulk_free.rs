@@ -31,8 +31,7 @@ impl<'m> Lists<'m> {
         probe_selected(context, &self.store, list, leaving.as_slice().iter().skip(before));
         while moved < frames && !leaving.is_full() {
             let Some(bundle) = self.select_one(context, list) else { break };
-            moved += bundle.frame_count();
-            leave(leaving, bundle);
+            moved += leave(leaving, bundle);
         }
         moved
     }

@@ -133,7 +133,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         let mut bundles = Bundles::new();
         for frame in frames {
             if self.retire(frame, Order::ZERO).is_ok()
-                && bundles.push(Bundle::of(frame, Order::ZERO))
+                && bundles.push(Bundle::of(frame, Order::ZERO)).is_some()
             {
                 bundles.join_last();
             }

@@ -48,7 +48,7 @@ impl<'m> DrainLog<'m> {
     /// Moves the oldest entries to `out`, which is empty, until it is full.
     pub(crate) fn take(&mut self, out: &mut Bundles) {
         for &bundle in &self.entries[self.first..self.end] {
-            if !out.push(bundle) {
+            if out.push(bundle).is_none() {
                 break;
             }
             self.first += 1;

@@ -62,12 +62,13 @@ impl<'m> Lists<'m> {
     ) -> Option<usize> {
         let takes_two = list.order().get() == SMALL_ORDERS && context.pages.limit(list) >= 16;
         let mut len = 0;
-        for _ in 0..=u8::from(takes_two) {
+        for _ in 0..1 + u8::from(takes_two) {
             let Some(bundle) = self.store.pop(list) else { break };
-            self.set_stored(context, self.stored - bundle.frame_count());
+            let filled = unpack(bundle, self.ring(list), len);
+            self.set_stored(context, self.stored - (((filled - len) as u64) << list.order().get()));
             probe_stored(context, &self.store, list, bundle);
             probe_unpacked(context, bundle);
-            len = unpack(bundle, self.ring(list), len);
+            len = filled;
         }
         self.used |= bit(list);
         (len > 0).then_some(len)
@@ -130,20 +131,29 @@ impl<'m> Lists<'m> {
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
-        bundles: &[Bundle],
+        bundles: &Bundles,
         stays: impl Fn(Bundle) -> bool,
         leaving: &mut Bundles,
     ) {
-        if list.order() == Order::PAGEBLOCK {
-            return self.accept_pageblocks(context, list, bundles, stays, leaving);
+        let order = list.order();
+        if order == Order::PAGEBLOCK {
+            return self.accept_pageblocks(context, list, bundles.as_slice(), stays, leaving);
         }
-        for &bundle in bundles.iter().filter(|bundle| bundle.heads != 0) {
-            if stays(bundle) {
-                self.accept_one(context, list, bundle, leaving);
+        let mut stored = self.stored + bundles.frames();
+        for &bundle in bundles.as_slice().iter().filter(|bundle| bundle.heads != 0) {
+            stored -= if !stays(bundle) {
+                leave(leaving, bundle)
+            } else if context.pages.len(list) == 0 && context.pages.limit(list) > 0 {
+                probe_unpacked(context, bundle);
+                let len = unpack(bundle, self.ring(list), 0);
+                context.pages.set_len(list, len);
+                (len as u64) << order.get()
             } else {
-                leave(leaving, bundle);
-            }
+                probe_stored(context, &self.store, list, bundle);
+                insert(&mut self.store, list, bundle, leaving)
+            };
         }
+        self.set_stored(context, stored);
     }
 
     /// Puts pageblocks on their ring, in descending order, so that the lowest is allocated first. Pageblocks are kept
@@ -156,35 +166,40 @@ impl<'m> Lists<'m> {
         stays: impl Fn(Bundle) -> bool,
         leaving: &mut Bundles,
     ) {
+        let (mut len, limit) = (context.pages.len(list), context.pages.limit(list));
+        let ring = self.ring(list);
         for &bundle in bundles.iter().rev().filter(|bundle| bundle.heads != 0) {
-            if !stays(bundle) {
-                leave(leaving, bundle);
-                continue;
-            }
-            context.cost(Cost::RingFrames, 1);
-            let len = context.pages.len(list);
-            if len < context.pages.limit(list) {
-                self.ring(list)[len] = bundle.word * 64;
-                context.pages.set_len(list, len + 1);
-            } else {
-                leave(leaving, bundle);
+            let stays = stays(bundle);
+            context.cost(Cost::RingFrames, u32::from(stays));
+            match ring.get_mut(len) {
+                Some(place) if stays && len < limit => {
+                    *place = bundle.word * 64;
+                    len += 1;
+                }
+                _ => _ = leave(leaving, bundle),
             }
         }
+        context.pages.set_len(list, len);
     }
 
     /// The number of blocks of each order to take from the depot in a refill of `blocks` blocks for
     /// `list`, which is empty. Lists of other orders that ran out lately, and have space, are
-    /// refilled as well, so that one hold of the zone lock serves all of them.
+    /// refilled as well, so that one hold of the zone lock serves all of them. They are not looked for in a zone
+    /// without a depot.
     pub(super) fn refill_demand(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
         blocks: u32,
+        has_depot: bool,
     ) -> RefillDemand {
         let mut wanted = RefillDemand::default();
         let (order, of) = (list.order(), list.migratetype());
         let own = if order == Order::ZERO { RING } else { REFILL_MAX };
         wanted.set(order, blocks.min(own as u32) as u8);
+        if !has_depot {
+            return wanted;
+        }
         self.ran_out |= 1 << list.get();
         let space = u64::from(self.sizing.high()).saturating_sub(context.pages.held());
         for order in wanted.others(order) {
@@ -223,26 +238,6 @@ impl<'m> Lists<'m> {
         true
     }
 
-    #[inline(always)]
-    fn accept_one(
-        &mut self,
-        context: ListsContext<'_, 'm, impl Platform>,
-        list: ListIndex,
-        bundle: Bundle,
-        leaving: &mut Bundles,
-    ) {
-        let (len, limit) = (context.pages.len(list), context.pages.limit(list));
-        if len == 0 && limit > 0 {
-            probe_unpacked(context, bundle);
-            let len = unpack(bundle, self.ring(list), 0);
-            context.pages.set_len(list, len);
-        } else {
-            probe_stored(context, &self.store, list, bundle);
-            let left = insert(&mut self.store, list, bundle, leaving);
-            self.set_stored(context, self.stored + bundle.frame_count() - left);
-        }
-    }
-
     /// Moves up to `count` blocks of a ring, the coldest, into the store; pageblocks go to `leaving` instead.
     /// While spills bypass the store, moves the whole ring to `leaving`. Ends early when `leaving` is full.
     pub(super) fn spill(
@@ -266,11 +261,8 @@ impl<'m> Lists<'m> {
         let mut at = 0;
         if order == Order::PAGEBLOCK {
             // Pageblocks are not bundled with neighbours, so the store is of no use for them.
-            for &frame in &ring[..count] {
-                leave(leaving, Bundle::of(frame, order));
-            }
-            context.cost(Cost::RingFrames, count as u32);
-            at = count;
+            at = leaving.push_pageblocks(ring[..count].iter().copied());
+            context.cost(Cost::RingFrames, at as u32);
         }
         // If the store has as many frames as the CPU may hold, as many must leave as are added. The
         // spill then adds no more bundles than one hold of the zone lock may free.
@@ -319,17 +311,18 @@ pub(super) enum Pushed {
     SwitchedOff,
 }
 
-/// Appends a bundle to a batch. The bundle fits, because the blocks that one operation displaces
-/// never exceed a batch.
+/// Appends a bundle to a batch. Returns the number of its frames. The bundle fits, because the blocks that
+/// one operation displaces never exceed a batch.
 #[inline(always)]
-pub(super) fn leave(leaving: &mut Bundles, bundle: Bundle) {
-    let has_room = leaving.push(bundle);
-    debug_assert!(has_room, "a bundle would be lost");
+pub(super) fn leave(leaving: &mut Bundles, bundle: Bundle) -> u64 {
+    let frames = leaving.push(bundle);
+    debug_assert!(frames.is_some(), "a bundle would be lost");
+    frames.unwrap_or(0)
 }
 
 /// Puts a bundle into the store. A displaced bundle, or blocks of this bundle that were already
 /// stored, are appended to `leaving`. Returns the number of their frames.
-#[inline(always)]
+#[inline(never)]
 fn insert(
     store: &mut BundleStore<'_>,
     list: ListIndex,
@@ -340,9 +333,6 @@ fn insert(
         Inserted::Stored => 0,
         // If blocks were freed twice, one copy leaves at once. The zone refuses and reports the
         // second copy that reaches it.
-        Inserted::Displaced(out) | Inserted::Doubled(out) => {
-            leave(leaving, out);
-            out.frame_count()
-        }
+        Inserted::Displaced(out) | Inserted::Doubled(out) => leave(leaving, out),
     }
 }

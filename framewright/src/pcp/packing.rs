@@ -28,6 +28,9 @@ pub(super) fn unpack(bundle: Bundle, ring: &mut [u32; RING], mut len: usize) -> 
 pub(super) fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
     let &first = frames.first()?;
     let word = first / 64;
+    if frames.get(1).is_none_or(|next| next / 64 != word) {
+        return Some((Bundle { word, heads: 1 << (first % 64), order }, 1));
+    }
     // Frames freed in ascending order are the common case, and cheap to recognise.
     let straight = frames.len().min(64 - (first % 64) as usize);
     if frames.get(1) == Some(&(first + 1)) && is_ascending(&frames[..straight]) {

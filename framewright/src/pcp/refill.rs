@@ -46,7 +46,9 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
                         blocks = blocks.min(SMALL_REFILL);
                     }
                     at.pages.publish(&lists.sizing);
-                    Answer::Refill(blocks, lists.refill_demand(at.context(), list, blocks))
+                    let has_depot = at.zone.has_depot();
+                    let demand = lists.refill_demand(at.context(), list, blocks, has_depot);
+                    Answer::Refill(blocks, demand)
                 }
             }
         });
@@ -63,6 +65,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     }
 
     /// Takes a batch from the zone, keeps one block and puts the others on the lists.
+    #[inline(never)]
     fn refill(
         &mut self,
         list: ListIndex,
@@ -91,7 +94,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             if !at.zone.has_isolated_pageblocks() {
                 stack.empty(|kind, blocks| lists.accept_run(at.context(), kind, blocks));
             }
-            lists.accept(at.context(), list, taken.as_slice(), stays, &mut leaving);
+            lists.accept(at.context(), list, &taken, stays, &mut leaving);
             at.pages.traffic.count_alloc(list.order());
             at.pages.counters.list_misses.add(1);
         });

@@ -10,7 +10,7 @@
 use super::ListIndex;
 use crate::{
     buddy::{Bundle, Bundles},
-    types::set::NumberSet,
+    types::{Order, set::NumberSet},
 };
 
 /// A slot: a bundle and the list it belongs to. A *head* is the first frame of a block; an empty
@@ -56,8 +56,8 @@ pub(super) enum Inserted {
 /// The slot of a word in a store of `mask + 1` slots. Blocks of two orders in the same word get
 /// different slots.
 #[inline(always)]
-fn slot_of(word: u32, list: ListIndex, mask: usize) -> usize {
-    let spread = u32::from(list.order().get()).wrapping_mul(0x9e37);
+fn slot_of(word: u32, order: Order, mask: usize) -> usize {
+    let spread = u32::from(order.get()).wrapping_mul(0x9e37);
     (word ^ spread) as usize & mask
 }
 
@@ -112,12 +112,12 @@ impl<'m> BundleStore<'m> {
     /// The cache line of the slot of a word of a list.
     pub(super) fn line_of(&self, list: ListIndex, word: u32) -> u32 {
         const SLOTS: usize = 64 / size_of::<Slot>();
-        (slot_of(word, list, self.slots.len() - 1) / SLOTS) as u32
+        (slot_of(word, list.order(), self.slots.len() - 1) / SLOTS) as u32
     }
 
     /// Whether the store contains this block for a list.
     pub(super) fn holds(&self, list: ListIndex, frame: u32) -> bool {
-        let slot = &self.slots[slot_of(frame / 64, list, self.slots.len() - 1)];
+        let slot = &self.slots[slot_of(frame / 64, list.order(), self.slots.len() - 1)];
         slot.key == Key::new(frame / 64, list) && slot.heads >> (frame % 64) & 1 == 1
     }
 
@@ -131,7 +131,7 @@ impl<'m> BundleStore<'m> {
         let mask = slots.len() - 1;
         let mut joined = 0;
         while let Some(&frame) = frames.get(joined) {
-            let slot = &mut slots[slot_of(frame / 64, list, mask)];
+            let slot = &mut slots[slot_of(frame / 64, list.order(), mask)];
             let bit = 1 << (frame % 64);
             // An empty slot may keep an old key.
             let is_present = slot.key == Key::new(frame / 64, list) && slot.heads != 0;
@@ -147,7 +147,7 @@ impl<'m> BundleStore<'m> {
 
     #[inline(always)]
     pub(super) fn insert(&mut self, list: ListIndex, bundle: Bundle) -> Inserted {
-        let i = slot_of(bundle.word, list, self.slots.len() - 1);
+        let i = slot_of(bundle.word, bundle.order, self.slots.len() - 1);
         let slot = &mut self.slots[i];
         let key = Key::new(bundle.word, list);
         if slot.heads == 0 && !(list.is_emptying() && self.emptying >= self.most_emptying) {
@@ -166,9 +166,10 @@ impl<'m> BundleStore<'m> {
         self.displace(i, list, bundle)
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn displace(&mut self, i: usize, list: ListIndex, bundle: Bundle) -> Inserted {
-        if self.adopt(i, list, bundle) {
+        // The word is compared first, because it nearly always differs.
+        if self.slots[i].key.word() == bundle.word && self.adopt(i, list, bundle) {
             return Inserted::Stored;
         }
         self.conflicts = (self.conflicts + 1) % DISPLACE_ONE_IN;
@@ -184,13 +185,14 @@ impl<'m> BundleStore<'m> {
         Inserted::Displaced(Bundle { word: old.key.word(), heads: old.heads, order })
     }
 
-    /// Adds blocks to the bundle of their word if another list of the same order has it. The bundle changes to `list`,
+    /// Adds blocks to the bundle of their word in slot `i` if another list of the same order has it. The bundle changes to `list`,
     /// because the pageblock has changed its type or its flag since the older blocks were freed.
+    #[inline(never)]
     fn adopt(&mut self, i: usize, list: ListIndex, bundle: Bundle) -> bool {
         let slot = self.slots[i];
         let old = slot.key.list().filter(|old| *old != list && old.order() == list.order());
         let Some(old) = old else { return false };
-        if slot.heads == 0 || slot.key.word() != bundle.word || slot.heads & bundle.heads != 0 {
+        if slot.heads == 0 || slot.heads & bundle.heads != 0 {
             return false;
         }
         self.unmark(old, i);
@@ -238,8 +240,7 @@ impl<'m> BundleStore<'m> {
                 mask &= mask - 1;
                 let slot = core::mem::take(&mut self.slots[i as usize]);
                 let bundle = Bundle { word: slot.key.word(), heads: slot.heads, order };
-                taken += bundle.frame_count();
-                out.push(bundle);
+                taken += out.push(bundle).unwrap_or(0);
             }
         }
         taken

@@ -183,6 +183,12 @@ impl<'m, P: Platform> Zone<'m, P> {
         }
     }
 
+    /// Whether the zone has a depot.
+    #[inline]
+    pub(crate) fn has_depot(&self) -> bool {
+        self.depot_limit > 0
+    }
+
     /// Frames in the depot, possibly stale by one critical section.
     pub(crate) fn in_depot(&self) -> u64 {
         self.in_depot.load(Ordering::Relaxed) & !SURPLUS

@@ -260,7 +260,7 @@ impl<P: Platform> Targets for FreeScanner<'_, '_, P> {
 
     fn put_back(&mut self, pfn: Pfn, order: Order) {
         let frame = (pfn.get() - self.ctx.on_cpu.zone.base().get()) as u32;
-        let kept = order == Order::ZERO && self.stash.push(Bundle::of(frame, order));
+        let kept = order == Order::ZERO && self.stash.push(Bundle::of(frame, order)).is_some();
         if !kept {
             self.ctx.on_cpu.free_to_zone(frame, order);
         }
