@@ -73,10 +73,10 @@ pub(super) fn render(report: &Report, beside: &[String]) -> Markup {
         table.row(row);
     }
     html! {
-        @for (run, [better, worse]) in counts {
+        @for (run, [better, worse]) in &counts {
             p { (run) " against the first column: " (better) " better, " (worse) " worse, by 1 % or more" }
         }
-        @if report.runs.len() > 1 && !table.is_empty() { p.note { (HEADER_NOTE) } }
+        @if !counts.is_empty() { p.note { (HEADER_NOTE) } }
         (table.render(""))
     }
 }

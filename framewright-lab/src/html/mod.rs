@@ -40,6 +40,8 @@ const SCRIPT: &str = include_str!("script.js");
 /// The content of a page besides the report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Details {
+    /// Whether the figures are the library's: settings and the verdict are shown.
+    pub of_library: bool,
     /// The horizontal axis of the series.
     pub time: Axis,
     /// Lines below the verdict, each with its subject.
@@ -65,6 +67,7 @@ pub struct Details {
 impl Default for Details {
     fn default() -> Self {
         Self {
+            of_library: true,
             time: Axis::linear("time"),
             summary: Vec::new(),
             beside: Vec::new(),
@@ -148,7 +151,7 @@ fn sections(report: &Report, details: &Details) -> Vec<Section> {
     let section = |id, title, content| Section { id, title, content };
     let all = [
         section("checks", "Checks", checks(&report.verdict)),
-        section("settings", "Settings", settings::render(report)),
+        section("settings", "Settings", settings(report, details)),
         section("published", "Published figures", published::render(&report.published)),
         section("figures", "Figures", figures::render(report, &details.beside)),
         section("seeds", "Over seeds", figures::over_seeds(report)),
@@ -162,6 +165,15 @@ fn sections(report: &Report, details: &Details) -> Vec<Section> {
         section("text", "As text", text(&details.text)),
     ];
     all.into_iter().filter(|section| !section.content.0.is_empty()).collect()
+}
+
+/// The settings, if the report is of the library.
+fn settings(report: &Report, details: &Details) -> Markup {
+    if details.of_library {
+        settings::render(report)
+    } else {
+        html! {}
+    }
 }
 
 /// Charts of all series, of free memory, and further ones.
@@ -179,7 +191,7 @@ fn head(report: &Report, details: &Details) -> Markup {
     html! {
         h1 { (report.workload) }
         p { code { (report.command.join(" ")) } }
-        (verdict(&report.verdict))
+        @if details.of_library { (verdict(&report.verdict)) }
         dl.facts {
             @for (about, words) in &details.summary { dt { (about) } dd { (words) } }
             dt { "machine" } dd { (report.machine) }

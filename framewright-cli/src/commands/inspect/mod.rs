@@ -205,8 +205,31 @@ fn save(
     // A chart for each of some hundred figures would be too much: the page has charts of several lines.
     report.runs.iter_mut().for_each(|run| run.series.clear());
     let text = strip_str(text).to_string();
-    let details = Details { charts: charts(looks), text, ..Details::default() };
+    let details = Details {
+        of_library: false,
+        summary: vec![summary(&report)],
+        beside: report.runs.iter().map(|run| run.label.clone()).collect(),
+        charts: charts(looks),
+        text,
+        ..Details::default()
+    };
     output::save_text(args.html.as_deref(), || page(&report, &details))
+}
+
+/// The number of huge pages in words, for the head of the page.
+fn summary(report: &Report) -> (String, String) {
+    let machine = report.runs.iter().find(|run| run.label == "machine");
+    let value = |name: &str| {
+        let metric = machine.and_then(|run| run.metrics.get(&format!("huge_pages_{name}")));
+        metric.map_or(0.0, |metric| metric.median)
+    };
+    let words = format!(
+        "{} without compaction, {} to {} with compaction",
+        value("without_compaction"),
+        value("with_compaction_least"),
+        value("with_compaction_most")
+    );
+    ("huge pages of 2 MiB that a program could get now".to_owned(), words)
 }
 
 /// Adds a figure to the run of its zone, or of the machine.
