@@ -1,17 +1,14 @@
 //! One test for each bad raw free that the hardening level `checked` must refuse, at the call or
 //! when the block reaches the zone. At the level `off`, the same frees corrupt at most the metadata
 //! and the frames of the caller, never the process.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata, cpu, order};
 use framewright::{
     Block, Config, CpuToken, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn,
     Request, ZoneId,
     observe::{Corruption, Finding},
     tuning::{Auto, Hardening},
 };
-use support::machine::{Machine, Metadata, cpu, order};
 
 /// Two ranges of 512 frames with a hole between: frames 0x400 to 0x600 (a pageblock) and 0x700 to 0x900 (halves of two
 /// pageblocks).

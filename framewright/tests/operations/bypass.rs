@@ -1,12 +1,9 @@
 //! Allocating without a CPU token, as interrupt handlers do.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata, cpu};
 use framewright::{
     AllocError, Config, FrameRange, Layout, Memory, MigrateType, NodeId, Order, Pfn, Request,
 };
-use support::machine::{Machine, Metadata, cpu};
 
 #[test]
 fn the_lists_of_a_busy_cpu_are_not_touched() {

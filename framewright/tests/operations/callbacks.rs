@@ -1,6 +1,5 @@
 //! A platform may call any method from its trace hook, because the library holds no lock there. So
 //! the tests use the hook to run code at the worst moment.
-#![cfg(not(framewright_loom))]
 
 use framewright::{
     Block, Config, CpuId, FrameRange, Memory, MigrateType, Order, Pfn, Request, observe::Event,

@@ -1,14 +1,11 @@
 //! The depot is a store of a zone: a CPU allocates from it the blocks that another CPU has freed in
 //! any order. No request fails because of the depot.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata, cpu};
 use framewright::{
     Block, Config, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request, ZoneId,
     tuning::Auto,
 };
-use support::machine::{Machine, Metadata, cpu};
 
 const PAGEBLOCKS: u64 = 16;
 const FRAMES: u64 = PAGEBLOCKS * 512;

@@ -1,6 +1,6 @@
 //! Frees of orders 1 to 3 use the hot path. After a burst of frees, the second of two consecutive
 //! frees of these orders drains the lists.
-#![cfg(not(any(framewright_loom, framewright_tso)))]
+#![cfg(not(framewright_tso))]
 
 use std::{
     collections::BTreeMap,

@@ -1,9 +1,5 @@
 //! Memory hotplug, balloons, and free page reporting.
 
-#![cfg(not(framewright_loom))]
-
-mod support;
-
 use std::{
     sync::{
         Arc,
@@ -12,12 +8,12 @@ use std::{
     thread,
 };
 
+use crate::support::machine::{Machine, Metadata};
 use framewright::{
     Block, Config, CpuId, FrameRange, HotplugError, Layout, Memory, MemoryRange, MigrateType,
     NodeId, Order, OrderTooSmall, Pfn, Request, ZoneId, ZoneKind, platform::Site, tuning::Auto,
 };
 use framewright_fakes::{FailNth, FakePlatform, ProbeCall, ProbedPlatform, leaked};
-use support::machine::{Machine, Metadata};
 
 const MOVABLE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 const PAGEBLOCK: u64 = 512;

@@ -1,14 +1,11 @@
 //! Memory in use from the start, and frees by frame number.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata};
 use framewright::{
     Config, Contiguous, CpuId, FrameRange, FreeError, Layout, Memory, MemoryRange, MigrateType,
     Order, Pfn, RangeError, Request, ZoneId,
     tuning::{Auto, Hardening},
 };
-use support::machine::{Machine, Metadata};
 
 /// Frames of the whole map.
 const FRAMES: u64 = 16 * 512;

@@ -1,6 +1,5 @@
 //! One thread isolates or removes frames between two holds of the zone lock by another thread. The
 //! other thread does not get these frames.
-#![cfg(not(framewright_loom))]
 
 use std::{
     sync::{Arc, Barrier},

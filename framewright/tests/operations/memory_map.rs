@@ -1,13 +1,10 @@
 //! Memory maps: exactly the frames of the map can be allocated.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata, cpu};
 use framewright::{
     Block, Config, Contiguous, FrameRange, FreeError, InitError, Layout, Memory, MemoryRange,
     MigrateType, Order, Pfn, Request, SideTables, ZoneId, ZoneKind, tuning::Auto,
 };
-use support::machine::{Machine, Metadata, cpu};
 
 fn range(start: u64, end: u64) -> MemoryRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).unwrap().into()

@@ -1,6 +1,6 @@
 //! Tracing changes nothing: with and without events, the same operations leave the same state, and make the same calls
 //! of the machine. And the events are complete.
-#![cfg(not(any(framewright_loom, framewright_tso)))]
+#![cfg(not(framewright_tso))]
 
 use std::{
     cell::Cell,

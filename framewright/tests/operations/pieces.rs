@@ -1,14 +1,11 @@
 //! A memory map in pieces.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata};
 use framewright::{
     Block, Config, CpuId, FrameRange, HotplugError, Layout, Memory, MemoryRange, MigrateType,
     NodeId, Order, Pfn, RangeError, Request, ZoneKind,
     tuning::{Auto, Hardening},
 };
-use support::machine::{Machine, Metadata};
 
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 /// The first frame and the end of the range for pieces.

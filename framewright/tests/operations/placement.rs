@@ -1,13 +1,11 @@
 //! The placement of blocks: huge pages survive random allocations and frees, and form while pages
 //! are replaced.
-#![cfg(not(any(miri, framewright_loom)))]
+#![cfg(not(miri))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata, cpu};
 use framewright::{
     Block, Config, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request,
 };
-use support::machine::{Machine, Metadata, cpu};
 
 const PAGEBLOCKS: u64 = 128;
 const FRAMES: u64 = PAGEBLOCKS * 512;

@@ -1,15 +1,12 @@
 //! Random operations on random machines, against a naive oracle.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
-use proptest::{collection::vec, prelude::*};
-use support::{
+use crate::support::{
     setup::Setup,
     steps::{Action, Step},
     topology::{RangeSpec, Topology},
     world::run,
 };
+use proptest::{collection::vec, prelude::*};
 
 /// Ranges at random places. Half of the ranges begin right after the previous range.
 fn range_specs(most: usize) -> impl Strategy<Value = Vec<RangeSpec>> {

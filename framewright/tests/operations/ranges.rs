@@ -1,13 +1,10 @@
 //! Given ranges, and contiguous runs of any length.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata};
 use framewright::{
     Config, Contiguous, CpuId, Extent, FrameRange, Layout, Memory, MigrateType, Order, Pfn,
     RangeError, Request, ZoneId, tuning::Auto,
 };
-use support::machine::{Machine, Metadata};
 
 const BASE: u64 = 3 * 512;
 const FRAMES: u64 = 64 * 512;

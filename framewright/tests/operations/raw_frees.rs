@@ -1,6 +1,5 @@
 //! Frees by frame number use the lists even without checks ([`Hardening::Off`]). Misaligned frees,
 //! and frees of frames that are not of the memory, are refused.
-#![cfg(not(framewright_loom))]
 
 use framewright::{
     Config, CpuToken, FrameRange, FreeError, Layout, Memory, MemoryRange, MigrateType, Pfn,

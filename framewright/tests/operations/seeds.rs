@@ -1,7 +1,4 @@
 //! The first inputs of the fuzzer, and inputs of earlier failures, as ordinary tests.
-#![cfg(not(framewright_loom))]
-
-mod support;
 
 use std::{fs, path::Path};
 
@@ -12,7 +9,7 @@ fn seeds_of_the_fuzzer_agree_with_the_oracle() {
     for entry in fs::read_dir(&seeds).expect("the seeds are in the repository") {
         let path = entry.expect("the folder can be read").path();
         println!("{}", path.display());
-        support::world::run_bytes(&fs::read(&path).expect("a seed can be read"));
+        crate::support::world::run_bytes(&fs::read(&path).expect("a seed can be read"));
         count += 1;
     }
     assert!(count > 0, "no seeds in {}", seeds.display());

@@ -1,11 +1,8 @@
 //! Optional side tables. They exist only if requested, with the size in the layout.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata};
 use framewright::{Config, FrameRange, Layout, Memory, Pfn, SideTables};
 use std::sync::atomic::Ordering;
-use support::machine::{Machine, Metadata};
 
 fn with_side_tables(side_tables: SideTables, test: impl FnOnce(&Memory<'_, Machine>, &Layout)) {
     let map = [FrameRange::new(Pfn::new(700), Pfn::new(3000)).unwrap().into()];

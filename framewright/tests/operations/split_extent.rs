@@ -1,14 +1,11 @@
 //! Extents and blocks that are split into single frames.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata};
 use framewright::{
     Config, Contiguous, CpuId, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn,
     Request,
     tuning::{Auto, Hardening},
 };
-use support::machine::{Machine, Metadata};
 
 const FRAMES: u64 = 16 * 512;
 const LEVELS: [Hardening; 4] =

@@ -1,13 +1,10 @@
 //! The tables of an allocator, in the formats of Linux.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata, cpu};
 use framewright::{
     Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Request,
     ZoneKind,
 };
-use support::machine::{Machine, Metadata, cpu};
 
 fn range(start: u64, end: u64, node: u8, kind: ZoneKind) -> MemoryRange {
     let frames = FrameRange::new(Pfn::new(start), Pfn::new(end)).unwrap();

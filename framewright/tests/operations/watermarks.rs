@@ -1,14 +1,11 @@
 //! A request never allocates frames below its watermark, and is never refused while enough frames
 //! would stay free. The tests compute the watermarks independently, from the formula.
-#![cfg(not(framewright_loom))]
 
-mod support;
-
+use crate::support::machine::{Machine, Metadata, cpu, order};
 use framewright::{
     AllocError, Config, FrameRange, Layout, Memory, MigrateType, Pfn, Request, Watermark, ZoneId,
     ZoneInfo, tuning::Auto,
 };
-use support::machine::{Machine, Metadata, cpu, order};
 
 /// Runs `test` on an allocator with `frames` frames and one CPU.
 fn on_memory<R>(

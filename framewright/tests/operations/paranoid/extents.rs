@@ -6,7 +6,7 @@ use framewright::{
     observe::{Corruption, Finding},
 };
 
-use crate::{MANAGED, PAGE, on_either, on_memory, refused, support::machine::order};
+use super::{MANAGED, PAGE, on_either, on_memory, refused, support::machine::order};
 
 fn range(start: u64, end: u64) -> FrameRange {
     FrameRange::new(Pfn::new(start), Pfn::new(end)).unwrap()

@@ -1,6 +1,6 @@
 //! Hardening `tracked` and `paranoid`. Every bad raw free is refused at the call and changes nothing. At `paranoid`,
 //! freed frames wait in quarantine, and writes to free frames are detected.
-#![cfg(not(any(framewright_loom, framewright_tso)))]
+#![cfg(not(framewright_tso))]
 
 mod extents;
 mod poison;
@@ -8,10 +8,9 @@ mod quarantine;
 mod random;
 mod refusals;
 mod states;
-#[path = "../support/mod.rs"]
-mod support;
 mod tracked;
 
+use crate::support;
 use framewright::{
     Config, CpuToken, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn, Request,
     ZoneId,

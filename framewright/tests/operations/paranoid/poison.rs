@@ -5,7 +5,7 @@ use framewright::{
     observe::{Corruption, Finding},
 };
 
-use crate::{PAGE, free, on_memory, on_memory_with, refused, support::machine::order};
+use super::{PAGE, free, on_memory, on_memory_with, refused, support::machine::order};
 
 #[test]
 fn a_write_to_a_free_frame_is_found_when_the_frame_is_allocated() {

@@ -3,7 +3,7 @@
 
 use framewright::{MigrateType, Order, Pfn, Request, ZoneId};
 
-use crate::{
+use super::{
     MANAGED, PAGE, QUARANTINE, Token, free, on_memory, on_memory_with,
     support::machine::{cpu, order, raw},
 };

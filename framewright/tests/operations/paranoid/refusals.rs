@@ -2,7 +2,7 @@
 
 use framewright::{FreeError, MigrateType, Order, Pfn, Request};
 
-use crate::{
+use super::{
     MANAGED, MAP, PAGE, each_order, free, on_either, orders, refused,
     support::machine::{cpu, order},
 };

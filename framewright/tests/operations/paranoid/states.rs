@@ -6,7 +6,7 @@ use framewright::{
     observe::{Corruption, Finding},
 };
 
-use crate::{
+use super::{
     MANAGED, PAGE, Token, free, on_either, refused,
     support::machine::{Machine, order, raw},
 };

@@ -8,7 +8,7 @@ use framewright::{
     tuning::{Auto, Hardening, OwnerChoice},
 };
 
-use crate::{
+use super::{
     MANAGED, PAGE, Token, free, on_memory_with, refused,
     support::machine::{Machine, Metadata, cpu, order},
     with_config,
