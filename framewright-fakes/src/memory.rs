@@ -10,8 +10,7 @@ use framewright::{Block, Config, CpuId, Layout, Memory, Order, Pfn, Platform};
 ///
 /// If the configuration is refused.
 pub fn leaked<P: Platform>(platform: P, config: &Config<'_>) -> &'static Memory<'static, P> {
-    let metadata = Metadata::new(Layout::new::<P>(config).unwrap().bytes());
-    let buffer = Box::leak(Box::new(metadata)).as_mut();
+    let buffer = Box::leak(Box::new(Metadata::of::<P>(config))).as_mut();
     Box::leak(Box::new(Memory::new(platform, config, buffer).unwrap()))
 }
 
@@ -26,6 +25,16 @@ pub struct Metadata {
 }
 
 impl Metadata {
+    /// A buffer for the metadata of a memory with this configuration.
+    ///
+    /// # Panics
+    ///
+    /// If the configuration is refused.
+    #[must_use]
+    pub fn of<P: Platform>(config: &Config<'_>) -> Self {
+        Self::new(Layout::new::<P>(config).unwrap().bytes())
+    }
+
     /// A buffer of `bytes` bytes. They are not zero, so that an allocator that relies on zeroes fails.
     #[must_use]
     pub fn new(bytes: usize) -> Self {

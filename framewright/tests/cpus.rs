@@ -5,8 +5,8 @@
 mod support;
 
 use framewright::{
-    Config, CpuError, FrameRange, IsolateError, Layout, Memory, MigrateType, Order, Pfn, Request,
-    ZoneId, tuning::Auto,
+    Config, CpuError, FrameRange, IsolateError, Memory, MigrateType, Order, Pfn, Request, ZoneId,
+    tuning::Auto,
 };
 use support::machine::{Machine, Metadata, cpu};
 
@@ -22,7 +22,7 @@ fn on_memory_with(set: impl FnOnce(&mut Config<'_>), test: impl FnOnce(&Memory<'
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.pcp.batch = Auto::Fixed(63);
     set(&mut config);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap());
 }
 

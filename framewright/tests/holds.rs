@@ -13,7 +13,7 @@ use std::{
 
 use fastrand::Rng;
 use framewright::{
-    Block, Config, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request,
+    Block, Config, CpuToken, FrameRange, Memory, MigrateType, Order, Pfn, Request,
     platform::{Cost, Section},
 };
 use framewright_fakes::{FakePlatform, Metadata, ProbeCall, ProbedPlatform, cpu};
@@ -123,7 +123,7 @@ fn run(drawn: &Drawn) {
         let visits = Arc::clone(&visits);
         move |call| visits.hear(call)
     });
-    let mut metadata = Metadata::new(Layout::new::<ProbedPlatform>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<ProbedPlatform>(&config);
     let memory = Memory::new(platform, &config, metadata.as_mut()).unwrap();
     churn(drawn, &memory, &visits);
     memory.drain_all();

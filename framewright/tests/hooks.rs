@@ -7,8 +7,7 @@ use std::{
 };
 
 use framewright::{
-    AllocError, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request, Tuning,
-    ZoneId,
+    AllocError, Config, FrameRange, Memory, MigrateType, Order, Pfn, Request, Tuning, ZoneId,
     observe::CpuStats,
     platform::{Access, Cost, Line, Miss, Section, Site},
     sync::{RawLock, SpinFlag},
@@ -116,7 +115,7 @@ fn with_memory(
         tuning.set(key, value).unwrap();
     }
     let config = Config::new(&map, 2).with_tuning(tuning);
-    let mut metadata = Metadata::new(Layout::new::<ProbedPlatform>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<ProbedPlatform>(&config);
     let (machine, platform) = (Arc::new(Listener::default()), FakePlatform::default().probed());
     platform.on_wait(|why, _| panic!("no CPU waits here: {why:?}"));
     platform.on_probe({

@@ -9,8 +9,7 @@ use std::{
 };
 
 use framewright::{
-    Block, Config, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request, ZoneId,
-    tuning::Auto,
+    Block, Config, FrameRange, Memory, MigrateType, Order, Pfn, Request, ZoneId, tuning::Auto,
 };
 use framewright_fakes::{FakePlatform, Metadata, cpu, order};
 
@@ -65,7 +64,7 @@ fn owners_are_drained_while_they_work() {
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.pcp.batch = Auto::Fixed(15);
-    let mut metadata = Metadata::new(Layout::new::<FakePlatform>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<FakePlatform>(&config);
     let memory = Memory::new(FakePlatform::threaded(), &config, metadata.as_mut()).unwrap();
     let owned = Owned((0..FRAMES).map(|_| AtomicU8::new(0)).collect());
     let done = AtomicBool::new(false);

@@ -22,7 +22,7 @@ mod trace_panics;
 mod waiting;
 
 use framewright::{
-    Config, CpuId, FrameRange, Layout, Memory, MigrateType, Pfn, SideTables, Tuning,
+    Config, CpuId, FrameRange, Memory, MigrateType, Pfn, SideTables, Tuning,
     compact::{Compactor, Workspace},
     migrate::Move,
     tlb::BatchSlot,
@@ -67,7 +67,7 @@ pub fn with_owner_and_side_tables(
 ) {
     let map = [frames(0, pageblocks * 512).into()];
     let config = Config::new(&map, 2).with_tuning(tuning(set)).with_side_tables(side_tables);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     test(&FakeMover::new(&memory, seed));
 }
@@ -95,7 +95,7 @@ pub fn leaked_owner_with_relief(
 pub fn leaked_owner(set: &[(&str, &str)], seed: u64) -> &'static FakeMover<'static, 'static> {
     let map = [frames(0, PAGEBLOCKS * 512).into()];
     let config = Config::new(&map, 2).with_tuning(tuning(set));
-    let metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let metadata = Metadata::of::<Machine>(&config);
     let metadata = Box::leak(Box::new(metadata)).as_mut();
     let memory = Memory::new(Machine::default(), &config, metadata).unwrap();
     let memory: &'static _ = Box::leak(Box::new(memory));

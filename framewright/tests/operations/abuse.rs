@@ -4,8 +4,8 @@
 
 use crate::support::machine::{Machine, Metadata, cpu, order};
 use framewright::{
-    Block, Config, CpuToken, FrameRange, FreeError, Layout, Memory, MigrateType, Order, Pfn,
-    Request, ZoneId,
+    Block, Config, CpuToken, FrameRange, FreeError, Memory, MigrateType, Order, Pfn, Request,
+    ZoneId,
     observe::{Corruption, Finding},
     tuning::{Auto, Hardening},
 };
@@ -27,7 +27,7 @@ enum Refused {
 type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
 
 fn metadata() -> Metadata {
-    with_config(|config| Metadata::new(Layout::new::<Machine>(config).unwrap().bytes()))
+    with_config(|config| Metadata::of::<Machine>(config))
 }
 
 fn with_config<R>(f: impl FnOnce(&mut Config<'_>) -> R) -> R {

@@ -2,14 +2,14 @@
 
 use crate::support::machine::{Machine, Metadata, cpu};
 use framewright::{
-    AllocError, Config, FrameRange, Layout, Memory, MigrateType, NodeId, Order, Pfn, Request,
+    AllocError, Config, FrameRange, Memory, MigrateType, NodeId, Order, Pfn, Request,
 };
 
 #[test]
 fn the_lists_of_a_busy_cpu_are_not_touched() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(4096)).unwrap().into()];
     let config = Config::new(&map, 1);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     // The CPU is busy: its token is in use, and its lists hold frames.
     let mut token = memory.cpu(cpu(0)).unwrap();
@@ -31,7 +31,7 @@ fn the_lists_of_a_busy_cpu_are_not_touched() {
 fn a_type_that_cannot_be_requested_is_refused() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(512)).unwrap().into()];
     let config = Config::new(&map, 1);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     let request = Request::new(Order::ZERO, MigrateType::Isolate);
     let refused = AllocError::NotRequestable(MigrateType::Isolate);
@@ -42,7 +42,7 @@ fn a_type_that_cannot_be_requested_is_refused() {
 fn a_request_for_a_missing_node_gets_memory_of_another() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(512)).unwrap().into()];
     let config = Config::new(&map, 1);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     let nowhere = NodeId::new(63).unwrap();
     let request = Request::new(Order::ZERO, MigrateType::Movable).on_node(nowhere);

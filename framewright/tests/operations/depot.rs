@@ -33,7 +33,7 @@ fn on_frames(frames: u64, settings: &[(&str, &str)], test: impl FnOnce(&Memory<'
         config.tuning.set(key, value).unwrap();
     }
     settings.iter().for_each(|(key, value)| config.tuning.set(key, value).unwrap());
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory =
         Memory::new(Machine::default().keeping_reports(), &config, metadata.as_mut()).unwrap();
     test(&memory);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use framewright::{
-    Block, Config, CpuToken, FrameRange, Layout, Memory, MigrateType, Pfn, Request, Tuning,
+    Block, Config, CpuToken, FrameRange, Memory, MigrateType, Pfn, Request, Tuning,
     observe::DrainReason, platform::Cost,
 };
 use framewright_fakes::{FakePlatform, Metadata, ProbeCall, ProbedPlatform, cpu, leaked, order};
@@ -35,7 +35,7 @@ fn on_memory(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, ProbedPlat
             *heard.lock().unwrap().entry(cost).or_default() += u64::from(count);
         }
     });
-    let mut metadata = Metadata::new(Layout::new::<ProbedPlatform>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<ProbedPlatform>(&config);
     let memory = Memory::new(platform, &config, metadata.as_mut()).unwrap();
     test(&memory, &costs);
     memory.drain_all();

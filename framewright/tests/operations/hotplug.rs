@@ -10,8 +10,8 @@ use std::{
 
 use crate::support::machine::{Machine, Metadata};
 use framewright::{
-    Block, Config, CpuId, FrameRange, HotplugError, Layout, Memory, MemoryRange, MigrateType,
-    NodeId, Order, OrderTooSmall, Pfn, Request, ZoneId, ZoneKind, platform::Site, tuning::Auto,
+    Block, Config, CpuId, FrameRange, HotplugError, Memory, MemoryRange, MigrateType, NodeId,
+    Order, OrderTooSmall, Pfn, Request, ZoneId, ZoneKind, platform::Site, tuning::Auto,
 };
 use framewright_fakes::{FailNth, FakePlatform, ProbeCall, ProbedPlatform, leaked};
 
@@ -36,7 +36,7 @@ fn on_memory_with(set: impl FnOnce(&mut Config<'_>), test: impl FnOnce(&Memory<'
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     set(&mut config);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     test(&memory);
     memory.drain_all();
@@ -150,7 +150,7 @@ fn watermarks_follow_the_present_memory() {
         MemoryRange::new(range(8, 512), NodeId::default(), ZoneKind::Normal).absent(),
     ];
     let config = Config::new(&map, 1);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     let min = || memory.zone(ZoneId::default()).unwrap().min;
     let before = min();

@@ -2,8 +2,8 @@
 
 use crate::support::machine::{Machine, Metadata};
 use framewright::{
-    Config, Contiguous, CpuId, FrameRange, FreeError, Layout, Memory, MemoryRange, MigrateType,
-    Order, Pfn, RangeError, Request, ZoneId,
+    Config, Contiguous, CpuId, FrameRange, FreeError, Memory, MemoryRange, MigrateType, Order, Pfn,
+    RangeError, Request, ZoneId,
     tuning::{Auto, Hardening},
 };
 
@@ -28,7 +28,7 @@ fn on_memory(hardening: Hardening, test: impl FnOnce(&Memory<'_, Machine>)) {
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.hardening = hardening;
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory =
         Memory::new(Machine::default().keeping_reports(), &config, metadata.as_mut()).unwrap();
     memory.check().unwrap();

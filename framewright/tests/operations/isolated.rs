@@ -6,9 +6,7 @@ use std::{
     thread,
 };
 
-use framewright::{
-    Config, Contiguous, FrameRange, Layout, Memory, MigrateType, Order, Pfn, tuning::Auto,
-};
+use framewright::{Config, Contiguous, FrameRange, Memory, MigrateType, Order, Pfn, tuning::Auto};
 use framewright_fakes::{FailNth, FakePlatform, Metadata, cpu};
 
 /// Waits at the barrier when it is dropped.
@@ -30,7 +28,7 @@ fn in_between(
     let map = [range(0, 4).into()];
     let mut config = Config::new(&map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
-    let mut metadata = Metadata::new(Layout::new::<FakePlatform>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<FakePlatform>(&config);
     let (release, barrier) = (Arc::new(FailNth::new()), Arc::new(Barrier::new(2)));
     let machine = FakePlatform::threaded();
     // The other thread runs right after a release of the zone lock.

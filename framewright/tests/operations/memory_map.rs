@@ -13,7 +13,7 @@ fn range(start: u64, end: u64) -> MemoryRange {
 fn on_map(map: &[MemoryRange], test: impl FnOnce(&Memory<'_, Machine>)) {
     let mut config = Config::new(map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap());
 }
 

@@ -2,8 +2,8 @@
 
 use crate::support::machine::{Machine, Metadata};
 use framewright::{
-    Block, Config, CpuId, FrameRange, HotplugError, Layout, Memory, MemoryRange, MigrateType,
-    NodeId, Order, Pfn, RangeError, Request, ZoneKind,
+    Block, Config, CpuId, FrameRange, HotplugError, Memory, MemoryRange, MigrateType, NodeId,
+    Order, Pfn, RangeError, Request, ZoneKind,
     tuning::{Auto, Hardening},
 };
 
@@ -24,7 +24,7 @@ fn on_map(hardening: Hardening, map: &[MemoryRange], test: impl FnOnce(&Memory<'
     let mut config = Config::new(map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.hardening = hardening;
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     memory.check().unwrap();
     test(&memory);

@@ -3,9 +3,7 @@
 #![cfg(not(miri))]
 
 use crate::support::machine::{Machine, Metadata, cpu};
-use framewright::{
-    Block, Config, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request,
-};
+use framewright::{Block, Config, CpuToken, FrameRange, Memory, MigrateType, Order, Pfn, Request};
 
 const PAGEBLOCKS: u64 = 128;
 const FRAMES: u64 = PAGEBLOCKS * 512;
@@ -17,7 +15,7 @@ fn with_settings(settings: &[(&str, &str)], test: impl FnOnce(&Memory<'_, Machin
     config.tuning.set("zone.min_free", "0").unwrap();
     config.tuning.set("zone.watermark_scale", "1").unwrap();
     settings.iter().for_each(|(key, value)| config.tuning.set(key, value).unwrap());
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     test(&memory);
     memory.drain_all();

@@ -2,8 +2,8 @@
 
 use crate::support::machine::{Machine, Metadata};
 use framewright::{
-    Config, Contiguous, CpuId, Extent, FrameRange, Layout, Memory, MigrateType, Order, Pfn,
-    RangeError, Request, ZoneId, tuning::Auto,
+    Config, Contiguous, CpuId, Extent, FrameRange, Memory, MigrateType, Order, Pfn, RangeError,
+    Request, ZoneId, tuning::Auto,
 };
 
 const BASE: u64 = 3 * 512;
@@ -21,7 +21,7 @@ fn on_frames(frames: u64, test: impl FnOnce(&Memory<'_, Machine>)) {
     let map = [range(0, frames).into()];
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     test(&memory);
     memory.drain_all();

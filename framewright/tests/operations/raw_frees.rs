@@ -2,8 +2,8 @@
 //! and frees of frames that are not of the memory, are refused.
 
 use framewright::{
-    Config, CpuToken, FrameRange, FreeError, Layout, Memory, MemoryRange, MigrateType, Pfn,
-    Request, ZoneKind,
+    Config, CpuToken, FrameRange, FreeError, Memory, MemoryRange, MigrateType, Pfn, Request,
+    ZoneKind,
     tuning::{Auto, Hardening},
 };
 use framewright_fakes::{FakePlatform, Metadata, cpu, order};
@@ -22,7 +22,7 @@ fn on_memory(test: impl FnOnce(&Memory<'_, FakePlatform>, &mut Token<'_, '_>)) {
     let mut config = Config::new(&map, 1);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.hardening = Hardening::Off;
-    let mut metadata = Metadata::new(Layout::new::<FakePlatform>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<FakePlatform>(&config);
     let memory = Memory::new(FakePlatform::default(), &config, metadata.as_mut()).unwrap();
     test(&memory, &mut memory.cpu(cpu(0)).unwrap());
     memory.drain_all();

@@ -16,7 +16,7 @@ fn on_memory(hardening: Hardening, test: impl FnOnce(&Memory<'_, Machine>)) {
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.hardening = hardening;
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory =
         Memory::new(Machine::default().keeping_reports(), &config, metadata.as_mut()).unwrap();
     test(&memory);

@@ -2,8 +2,7 @@
 
 use crate::support::machine::{Machine, Metadata, cpu};
 use framewright::{
-    Config, FrameRange, Layout, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Request,
-    ZoneKind,
+    Config, FrameRange, Memory, MemoryRange, MigrateType, NodeId, Order, Pfn, Request, ZoneKind,
 };
 
 fn range(start: u64, end: u64, node: u8, kind: ZoneKind) -> MemoryRange {
@@ -20,7 +19,7 @@ fn on_two_nodes(test: impl FnOnce(&Memory<'_, Machine>)) {
         range(8192, 12_288, 1, ZoneKind::Normal),
     ];
     let config = Config::new(&map, 2);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap());
 }
 

@@ -3,8 +3,8 @@
 
 use crate::support::machine::{Machine, Metadata, cpu, order};
 use framewright::{
-    AllocError, Config, FrameRange, Layout, Memory, MigrateType, Pfn, Request, Watermark, ZoneId,
-    ZoneInfo, tuning::Auto,
+    AllocError, Config, FrameRange, Memory, MigrateType, Pfn, Request, Watermark, ZoneId, ZoneInfo,
+    tuning::Auto,
 };
 
 /// Runs `test` on an allocator with `frames` frames and one CPU.
@@ -16,7 +16,7 @@ fn on_memory<R>(
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(frames)).unwrap().into()];
     let mut config = Config::new(&map, 1);
     set(&mut config);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     test(&Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap())
 }
 
@@ -203,7 +203,7 @@ fn lists_are_drained_before_a_refusal() {
     let mut config = Config::new(&map, 2);
     config.tuning.zone.min_free = Auto::Fixed(0);
     config.tuning.pcp.batch = Auto::Fixed(63);
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
     let (mut here, mut there) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
     let block = there.alloc(movable(0)).unwrap();

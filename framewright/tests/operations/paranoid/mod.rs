@@ -46,7 +46,7 @@ pub(crate) fn on_memory_with(
 ) {
     with_config(|config| {
         change(config);
-        let mut metadata = Metadata::new(Layout::new::<Machine>(config).unwrap().bytes());
+        let mut metadata = Metadata::of::<Machine>(config);
         let memory =
             Memory::new(Machine::default().keeping_reports(), config, metadata.as_mut()).unwrap();
         test(&memory, &mut memory.cpu(cpu(0)).unwrap());

@@ -69,7 +69,7 @@ fn a_block_in_the_depot_is_refused() {
     ] {
         config.tuning.set(key, value).unwrap();
     }
-    let mut metadata = Metadata::new(Layout::new::<Machine>(&config).unwrap().bytes());
+    let mut metadata = Metadata::of::<Machine>(&config);
     let memory =
         Memory::new(Machine::default().keeping_reports(), &config, metadata.as_mut()).unwrap();
     let (mut first, mut second) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
