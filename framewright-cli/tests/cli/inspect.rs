@@ -93,7 +93,7 @@ fn this_machine_is_watched() {
     let series = &result["runs"][0]["series"]["free"];
     assert_eq!(series.as_array().map(Vec::len), Some(3), "{result}");
     let page = fs::read_to_string(page).unwrap();
-    for chart in ["huge pages of 2 MiB that a program could get", "free blocks by order, node 0"] {
+    for chart in ["huge pages that a program could get", "free blocks by order, node 0"] {
         assert!(page.contains(&format!("<figcaption>{chart}")), "{chart} is missing");
     }
 }

@@ -26,7 +26,7 @@ pub fn charts(looks: &[(f64, Vec<Figure>)]) -> Vec<(String, Panel)> {
     let zones: BTreeSet<String> =
         last.iter().filter(|it| it.zone.is_some()).map(Figure::place).collect();
     let mut charts = vec![
-        chart("huge pages of 2 MiB that a program could get", "huge pages", huge_pages(looks)),
+        chart("huge pages that a program could get", "huge pages", huge_pages(looks)),
         chart("free memory", "MiB", zones.iter().map(|zone| free(looks, zone)).collect()),
         chart("events since the look before", "events", events(looks, last)),
     ];

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use framewright_lab::{
-    inspect::{Attempt, Bounds, CSV_HEADER, End, HugePageSetting, MODES, Mode, Source, figures},
+    inspect::{Attempt, Bounds, End, HugePageSetting, MODES, Mode, Source, figures},
     report::{Metric, Run, Style, Table, Unit, decimal},
 };
 
-use super::{InspectArgs, name, rows, tables};
+use super::{InspectArgs, files, name, tables};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::print::{bold, paragraph};
@@ -26,11 +26,11 @@ pub(super) fn attempt(args: &InspectArgs) -> Result<Outcome, Failure> {
         return Err(Failure::BadInput(format!("--try: {first}")));
     }
     let figures = figures(&look);
-    output::save_text(args.csv.as_deref(), || format!("{CSV_HEADER}\n{}", rows(&figures, 0.0)))?;
+    files::save_rows(args, &figures)?;
     let style = output::style();
     let shown = tables::show(&name(&Source::Running), &look, None, style);
     let text = shown + &show(&setting, &tried, style);
-    save(args, figures, &tried, super::notes(&look), &text)?;
+    save(args, figures, &tried, files::notes(&look), &text)?;
     output::print(&text)?;
     Ok(Outcome::Fine)
 }
@@ -118,7 +118,7 @@ fn save(
             Err(reason) => notes.push(format!("{}: not tried: {reason}", words(*mode))),
         }
     }
-    super::save(args, &Source::Running, &[(0.0, figures)], runs, notes, text)
+    files::save(args, &Source::Running, &[(0.0, figures)], runs, notes, text)
 }
 
 fn run(attempt: &Attempt) -> Run {

@@ -1,20 +1,15 @@
 //! `framewright inspect`: the fragmentation of the running kernel's memory.
 
 mod attempt;
+mod files;
 mod tables;
 mod watch;
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
-use anstream::adapter::strip_str;
 use clap::Args as ArgGroup;
-use framewright_lab::{
-    html::{Details, page},
-    inspect::{CSV_HEADER, Figure, HugePages, Look, Source, charts, counters, figures},
-    report::{Measured, Metric, Point, Report, Run},
-};
+use framewright_lab::inspect::{Look, Source, counters, figures};
 
-use super::report;
 use crate::args::{run::ReportArgs, values::Memory};
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -146,18 +141,11 @@ fn once(args: &InspectArgs) -> Result<Outcome, Failure> {
     let source = args.from.clone().map_or(Source::Running, Source::Saved);
     let look = source.read_with_pages()?;
     let figures = figures(&look);
-    output::save_text(args.csv.as_deref(), || format!("{CSV_HEADER}\n{}", rows(&figures, 0.0)))?;
+    files::save_rows(args, &figures)?;
     let text = tables::show(&name(&source), &look, None, output::style());
-    save(args, &source, &[(0.0, figures)], Vec::new(), notes(&look), &text)?;
+    files::save(args, &source, &[(0.0, figures)], Vec::new(), files::notes(&look), &text)?;
     output::print(&text)?;
     Ok(Outcome::Fine)
-}
-
-/// The notes of a report: the source of the prediction, and missing tables.
-fn notes(look: &Look) -> Vec<String> {
-    let huge = HugePages::predict(look);
-    let source = (!huge.zones.is_empty()).then(|| tables::source(huge.basis).to_owned());
-    look.missing.iter().cloned().chain(source).collect()
 }
 
 /// The machine, in headings and reports.
@@ -166,85 +154,6 @@ fn name(source: &Source) -> String {
         Source::Running => "this machine".to_owned(),
         Source::Saved(path) => path.display().to_string(),
     }
-}
-
-/// Rows of a time series.
-fn rows(figures: &[Figure], seconds: f64) -> String {
-    figures.iter().map(|figure| figure.csv(seconds) + "\n").collect()
-}
-
-/// Writes the figures of all looks as JSON and as a page, if there are files for it: the last values, and series or
-/// charts if there are several looks. `more` are further runs. The page also shows `text`.
-fn save(
-    args: &InspectArgs,
-    source: &Source,
-    looks: &[(f64, Vec<Figure>)],
-    more: Vec<Run>,
-    notes: Vec<String>,
-    text: &str,
-) -> Result<(), Failure> {
-    if args.json.is_none() && args.html.is_none() {
-        return Ok(());
-    }
-    let mut runs: Vec<Run> = Vec::new();
-    let is_series = looks.len() > 1;
-    for (seconds, figures) in looks {
-        for figure in figures {
-            add(&mut runs, figure, is_series.then_some(*seconds));
-        }
-    }
-    runs.extend(more);
-    let measured = Measured { runs, ..Measured::default() };
-    let mut report = Report { notes, ..report("inspect", name(source), None, measured) };
-    // The rows of --csv have times, and are already written.
-    output::save_report(
-        &ReportArgs { html: None, ..args.files(None) },
-        &report,
-        &Details::default(),
-    )?;
-    // A chart for each of some hundred figures would be too much: the page has charts of several lines.
-    report.runs.iter_mut().for_each(|run| run.series.clear());
-    let text = strip_str(text).to_string();
-    let details = Details {
-        of_library: false,
-        summary: vec![summary(&report)],
-        beside: report.runs.iter().map(|run| run.label.clone()).collect(),
-        charts: charts(looks),
-        text,
-        ..Details::default()
-    };
-    output::save_text(args.html.as_deref(), || page(&report, &details))
-}
-
-/// The number of huge pages in words, for the head of the page.
-fn summary(report: &Report) -> (String, String) {
-    let machine = report.runs.iter().find(|run| run.label == "machine");
-    let value = |name: &str| {
-        let metric = machine.and_then(|run| run.metrics.get(&format!("huge_pages_{name}")));
-        metric.map_or(0.0, |metric| metric.median)
-    };
-    let words = format!(
-        "{} without compaction, {} to {} with compaction",
-        value("without_compaction"),
-        value("with_compaction_least"),
-        value("with_compaction_most")
-    );
-    ("huge pages of 2 MiB that a program could get now".to_owned(), words)
-}
-
-/// Adds a figure to the run of its zone, or of the machine.
-fn add(runs: &mut Vec<Run>, figure: &Figure, seconds: Option<f64>) {
-    let (label, key) = (figure.place(), figure.key());
-    let at = runs.iter().position(|run| run.label == label).unwrap_or_else(|| {
-        runs.push(Run { label, ..Run::default() });
-        runs.len() - 1
-    });
-    let run = &mut runs[at];
-    if let Some(seconds) = seconds {
-        let point = Point(seconds, figure.value);
-        run.series.entry(key.clone()).or_default().push(point);
-    }
-    run.metrics.insert(key, Metric::once(figure.value, figure.unit, None));
 }
 
 /// The increase of a counter since the look before, if that has the counter.

@@ -14,7 +14,7 @@ use framewright_lab::{
     report::{Style, decimal, open_rows},
 };
 
-use super::{InspectArgs, increase, name, rows, save, tables};
+use super::{InspectArgs, files, increase, name, tables};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::print::FRAME_BYTES;
@@ -35,7 +35,7 @@ pub(super) fn watch(args: &InspectArgs, interval: Duration) -> Result<Outcome, F
         let seconds = begun.elapsed().as_secs_f64();
         let figures = figures(&look);
         if let Some(path) = args.csv.as_deref() {
-            add_rows(&mut csv, path, &rows(&figures, seconds))?;
+            add_rows(&mut csv, path, &files::rows(&figures, seconds))?;
         }
         if args.json.is_some() || args.html.is_some() {
             kept.push((seconds, figures));
@@ -48,9 +48,9 @@ pub(super) fn watch(args: &InspectArgs, interval: Duration) -> Result<Outcome, F
         }
         thread::sleep(next.saturating_duration_since(Instant::now()));
     }
-    let notes = before.as_ref().map(super::notes).unwrap_or_default();
+    let notes = before.as_ref().map(files::notes).unwrap_or_default();
     let last = before.map(|look| tables::show(&name(&source), &look, None, Style::Plain));
-    save(args, &source, &kept, Vec::new(), notes, &last.unwrap_or_default())?;
+    files::save(args, &source, &kept, Vec::new(), notes, &last.unwrap_or_default())?;
     Ok(Outcome::Fine)
 }
 

@@ -2,13 +2,20 @@
 
 use std::{fs, io, time::Instant};
 
+use framewright::frame::FRAME_SIZE;
+use framewright_host::available_memory;
+
 use super::{AVAILABLE, End, MOST_RECLAIMED, Mode, area::Area};
+use crate::trace::Snapshot;
+
+/// Bytes of a frame.
+pub(super) const FRAME: u64 = FRAME_SIZE as u64;
 
 /// Faults between two looks at the free memory.
 const AT_ONCE: u64 = 8;
 /// Faults without a further huge page after which the limit is found. After failures, the kernel leaves out compaction for
 /// some requests: in one run 45 faults failed in a row, and the next 900 succeeded.
-pub(super) const PATIENCE: u64 = 256;
+pub(super) const MOST_FAILURES: u64 = 256;
 
 /// The bounds of the faults.
 pub(super) struct Until {
@@ -20,10 +27,10 @@ pub(super) struct Until {
     pub(super) free: u64,
 }
 
-/// What the faults got.
+/// The page faults so far, and the memory that was freed meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Got {
-    /// Faults.
+pub(super) struct Counts {
+    /// Page faults.
     pub(super) requested: u64,
     /// Huge pages.
     pub(super) allocated: u64,
@@ -31,11 +38,11 @@ pub(super) struct Got {
     pub(super) reclaimed: u64,
     /// Frames that became free meanwhile: by reclaim, and because other programs freed more than they took.
     pub(super) freed: u64,
-    /// The most huge pages without those that these frames have room for.
+    /// The largest `allocated`, without huge pages that the `freed` frames have room for.
     pub(super) found: u64,
-    /// The most huge pages without those that reclaim made room for.
+    /// The largest `allocated`, without huge pages that the `reclaimed` frames have room for.
     most: u64,
-    /// The number of faults at the last increase of `most`.
+    /// The number of page faults at the last increase of `most`.
     last: u64,
 }
 
@@ -44,29 +51,36 @@ pub(super) struct Got {
 /// # Errors
 ///
 /// A table in `/proc` cannot be read.
-pub(super) fn run(area: &mut Area, mode: Mode, huge: u64, until: &Until) -> io::Result<(Got, End)> {
-    let frames = huge >> 12;
-    let (before, free) = (reclaimed()?, free_frames()?);
-    let mut got = Got::default();
+pub(super) fn run(
+    area: &mut Area,
+    mode: Mode,
+    huge: u64,
+    until: &Until,
+) -> io::Result<(Counts, End)> {
+    let frames = huge / FRAME;
+    let before = Memory::read()?;
+    let mut counts = Counts::default();
     loop {
-        got.reclaimed = reclaimed()?.saturating_sub(before);
-        got.freed = (free_frames()? + got.allocated * frames).saturating_sub(free);
-        got.look(mode, frames);
-        if let Some(end) = until.end(&got, &Memory::read()?, huge) {
-            return Ok((got, end));
+        let memory = Memory::read()?;
+        counts.reclaimed = memory.reclaimed.saturating_sub(before.reclaimed);
+        let not_in_use = memory.not_in_use + counts.allocated * frames;
+        counts.freed = not_in_use.saturating_sub(before.not_in_use);
+        counts.update(mode, frames);
+        if let Some(end) = until.end(&counts, &memory, huge) {
+            return Ok((counts, end));
         }
         for _ in 0..AT_ONCE {
-            if got.allocated < until.pages && Instant::now() < until.time {
-                got.allocated += u64::from(area.touch(got.allocated as usize)?);
-                got.requested += 1;
+            if counts.allocated < until.pages && Instant::now() < until.time {
+                counts.allocated += u64::from(area.touch(counts.allocated as usize)?);
+                counts.requested += 1;
             }
         }
     }
 }
 
-impl Got {
+impl Counts {
     /// Updates the largest numbers. A huge page has `frames` frames. Without compaction, few of the freed frames help.
-    fn look(&mut self, mode: Mode, frames: u64) {
+    fn update(&mut self, mode: Mode, frames: u64) {
         let without = |freed: u64| match mode {
             Mode::Without => self.allocated,
             Mode::With => self.allocated.saturating_sub(freed / frames),
@@ -82,17 +96,17 @@ impl Got {
 
 impl Until {
     /// The end, if the attempt ends now.
-    fn end(&self, got: &Got, memory: &Memory, huge: u64) -> Option<End> {
+    fn end(&self, counts: &Counts, memory: &Memory, huge: u64) -> Option<End> {
         let next = AT_ONCE * huge;
-        if got.requested - got.last >= PATIENCE {
+        if counts.requested - counts.last >= MOST_FAILURES {
             Some(End::NoMore)
-        } else if got.allocated >= self.pages {
+        } else if counts.allocated >= self.pages {
             Some(End::Bytes)
         } else if Instant::now() >= self.time {
             Some(End::Time)
         } else if memory.free < self.free + next || memory.available < AVAILABLE + next {
             Some(End::Reserve)
-        } else if got.reclaimed << 12 >= MOST_RECLAIMED {
+        } else if counts.reclaimed * FRAME >= MOST_RECLAIMED {
             Some(End::Reclaimed)
         } else {
             None
@@ -100,49 +114,41 @@ impl Until {
     }
 }
 
-/// The memory of the machine, in bytes.
+/// The memory of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// Free memory.
+    /// Free memory in bytes, without CPU lists.
     pub(super) free: u64,
-    /// What is free and what could be reclaimed, by the kernel's estimate.
+    /// Available memory in bytes: free memory, and the kernel's estimate of reclaimable memory (`MemAvailable`).
     pub(super) available: u64,
+    /// Frames that are free or on CPU lists.
+    pub(super) not_in_use: u64,
+    /// Frames that were reclaimed since boot.
+    pub(super) reclaimed: u64,
 }
 
 impl Memory {
-    /// Reads `/proc/meminfo`.
+    /// Reads the tables of this machine.
     pub(super) fn read() -> io::Result<Self> {
-        let text = fs::read_to_string("/proc/meminfo")?;
-        let bytes = |name| number(&text, name).unwrap_or(0) << 10;
-        Ok(Self { free: bytes("MemFree:"), available: bytes("MemAvailable:") })
+        let table = |name| {
+            let path = format!("/proc/{name}");
+            fs::read(&path).map(|text| (name, path, text))
+        };
+        let tables = Snapshot::of_tables(&[table("zoneinfo")?, table("vmstat")?]);
+        let available = available_memory().unwrap_or(0);
+        Ok(Self { available, ..Self::of(&tables.map_err(io::Error::other)?) })
     }
-}
 
-/// Free frames of the machine, those on CPU lists included.
-fn free_frames() -> io::Result<u64> {
-    Ok(free_frames_in(&fs::read_to_string("/proc/zoneinfo")?))
-}
-
-/// The same, from the text of `/proc/zoneinfo`.
-fn free_frames_in(zoneinfo: &str) -> u64 {
-    let counts = zoneinfo.lines().filter_map(|line| match line.trim_start().split_once(' ') {
-        Some(("nr_free_pages" | "count:", frames)) => frames.trim().parse::<u64>().ok(),
-        _ => None,
-    });
-    counts.sum()
-}
-
-/// Frames that were reclaimed since boot.
-fn reclaimed() -> io::Result<u64> {
-    let text = fs::read_to_string("/proc/vmstat")?;
-    let frames = |name| number(&text, name).unwrap_or(0);
-    Ok(frames("pgsteal_direct") + frames("pgsteal_kswapd"))
-}
-
-/// The number behind a name at the start of a line.
-fn number(text: &str, name: &str) -> Option<u64> {
-    let mut lines = text.lines().map(str::split_whitespace);
-    let mut line = lines.find(|line| line.clone().next() == Some(name))?;
-    line.nth(1)?.parse().ok()
+    /// The memory according to zoneinfo and vmstat, without `available`.
+    fn of(tables: &Snapshot) -> Self {
+        let frames = |name| tables.vmstat.get(name).copied().unwrap_or(0);
+        Self {
+            free: tables.free() * FRAME,
+            available: 0,
+            not_in_use: tables.free() + tables.held_by_cpus(),
+            reclaimed: frames("pgsteal_direct") + frames("pgsteal_kswapd"),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -152,27 +158,35 @@ mod tests {
 
     #[test]
     fn memory_that_became_free_is_not_found() {
-        let got = |requested, allocated, reclaimed, freed| {
-            let mut got = Got {
+        let counts = |requested, allocated, reclaimed, freed| {
+            let mut counts = Counts {
                 requested: 20,
                 allocated: 12,
                 found: 10,
                 most: 11,
                 last: 20,
-                ..Got::default()
+                ..Counts::default()
             };
-            (got.requested, got.allocated) = (requested, allocated);
-            (got.reclaimed, got.freed) = (reclaimed, freed);
-            got
+            (counts.requested, counts.allocated) = (requested, allocated);
+            (counts.reclaimed, counts.freed) = (reclaimed, freed);
+            counts
         };
-        let look = |mut got: Got, mode| {
-            got.look(mode, 512);
-            (got.found, got.most, got.last)
+        let updated = |mut counts: Counts, mode| {
+            counts.update(mode, 512);
+            (counts.found, counts.most, counts.last)
         };
-        assert_eq!(look(got(30, 14, 1024, 1536), Mode::With), (11, 12, 30));
-        assert_eq!(look(got(30, 14, 512, 2048), Mode::With), (10, 13, 30), "others freed more");
-        assert_eq!(look(got(30, 14, 2048, 2048), Mode::With), (10, 11, 20), "the most so far");
-        assert_eq!(look(got(30, 14, 2048, 2048), Mode::Without), (14, 14, 30));
+        assert_eq!(updated(counts(30, 14, 1024, 1536), Mode::With), (11, 12, 30));
+        assert_eq!(
+            updated(counts(30, 14, 512, 2048), Mode::With),
+            (10, 13, 30),
+            "others freed more"
+        );
+        assert_eq!(
+            updated(counts(30, 14, 2048, 2048), Mode::With),
+            (10, 11, 20),
+            "the most so far"
+        );
+        assert_eq!(updated(counts(30, 14, 2048, 2048), Mode::Without), (14, 14, 30));
     }
 
     #[test]
@@ -181,35 +195,32 @@ mod tests {
         let now = Instant::now();
         let hour = Duration::from_secs(3600);
         let until = Until { pages: 100, time: now + hour, free: 1 << 30 };
-        let memory = |free, available| Memory { free, available };
+        let memory = |free, available| Memory { free, available, ..Memory::default() };
         let much = memory(8 << 30, 8 << 30);
-        let got = Got { requested: 300, allocated: 60, last: 100, ..Got::default() };
-        let end = |got: Got, memory: &Memory| until.end(&got, memory, huge);
-        assert_eq!(end(got, &much), None);
-        assert_eq!(end(Got { requested: 356, ..got }, &much), Some(End::NoMore));
-        assert_eq!(end(Got { allocated: 100, ..got }, &much), Some(End::Bytes));
-        assert_eq!(end(Got { reclaimed: 1 << 18, ..got }, &much), Some(End::Reclaimed));
+        let counts = Counts { requested: 300, allocated: 60, last: 100, ..Counts::default() };
+        let end = |counts: Counts, memory: &Memory| until.end(&counts, memory, huge);
+        assert_eq!(end(counts, &much), None);
+        assert_eq!(end(Counts { requested: 356, ..counts }, &much), Some(End::NoMore));
+        assert_eq!(end(Counts { allocated: 100, ..counts }, &much), Some(End::Bytes));
+        assert_eq!(end(Counts { reclaimed: 1 << 18, ..counts }, &much), Some(End::Reclaimed));
         let next = AT_ONCE * huge;
-        assert_eq!(end(got, &memory((1 << 30) + next - 1, 8 << 30)), Some(End::Reserve));
-        assert_eq!(end(got, &memory((1 << 30) + next, 8 << 30)), None);
-        assert_eq!(end(got, &memory(8 << 30, AVAILABLE + next - 1)), Some(End::Reserve));
+        assert_eq!(end(counts, &memory((1 << 30) + next - 1, 8 << 30)), Some(End::Reserve));
+        assert_eq!(end(counts, &memory((1 << 30) + next, 8 << 30)), None);
+        assert_eq!(end(counts, &memory(8 << 30, AVAILABLE + next - 1)), Some(End::Reserve));
         let over = Until { time: now, ..until };
-        assert_eq!(over.end(&got, &much, huge), Some(End::Time));
+        assert_eq!(over.end(&counts, &much, huge), Some(End::Time));
     }
 
     #[test]
-    fn frames_on_cpu_lists_are_free() {
-        let text = "Node 0, zone Normal\n  pages free     7\n      nr_free_pages 7\n  pagesets\n    cpu: 0\n              \
-                    count:    5\n              high:     9\n      nr_free_pages_blocks 3\n    cpu: 1\n      count: x\n";
-        assert_eq!(free_frames_in(text), 12);
-        let now = free_frames();
-        assert!(cfg!(not(target_os = "linux")) || now.unwrap() > 0);
-    }
-
-    #[test]
-    fn numbers_are_found_by_whole_names() {
-        let text = "MemFreeX: 1 kB\nMemFree:    7 kB\npgsteal_direct 9\n";
-        assert_eq!((number(text, "MemFree:"), number(text, "pgsteal_direct")), (Some(7), Some(9)));
-        assert_eq!((number(text, "pgsteal"), number("MemFree:", "MemFree:")), (None, None));
+    fn frames_on_cpu_lists_are_not_in_use() {
+        let zoneinfo = "Node 0, zone Normal\n  pages free     7\n        managed 90\n  pagesets\n    cpu: 0\n              \
+                        count:    5\n              high:     9\n";
+        let vmstat = "pgsteal_direct 9\npgsteal_kswapd 2\npgsteal_khugepaged 1\n";
+        let table = |name, text: &str| (name, String::from(name), text.as_bytes().to_vec());
+        let tables = [table("zoneinfo", zoneinfo), table("vmstat", vmstat)];
+        let expected = Memory { free: 7 * FRAME, available: 0, not_in_use: 12, reclaimed: 11 };
+        assert_eq!(Memory::of(&Snapshot::of_tables(&tables).unwrap()), expected);
+        let now = Memory::read();
+        assert!(cfg!(not(target_os = "linux")) || now.unwrap().not_in_use > 0);
     }
 }

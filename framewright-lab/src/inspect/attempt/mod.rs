@@ -11,8 +11,8 @@
 //! free since the start.
 //!
 //! The attempt is bounded. Above the watermarks *high* of all zones, [`RESERVE`] stays free. [`AVAILABLE`] stays available,
-//! which includes what could be reclaimed. The attempt ends at [`MOST_RECLAIMED`], at the end of the time and at
-//! the given number of bytes. Meanwhile the process is the first one that the kernel kills for lack of memory.
+//! free or reclaimable. The attempt ends at [`MOST_RECLAIMED`], at the end of the time and at
+//! the given number of bytes. Meanwhile the process is the OOM killer's first choice.
 
 mod area;
 mod faults;
@@ -24,7 +24,7 @@ use std::{
 };
 
 use area::Area;
-use faults::{Got, Memory, Until};
+use faults::{Counts, FRAME, Memory, Until};
 
 use super::{Counter, HugePages, Look, Source, counters};
 use crate::{
@@ -34,7 +34,7 @@ use crate::{
 
 /// Free memory that stays untouched, in bytes, besides the watermarks.
 const RESERVE: u64 = 128 << 20;
-/// Available memory that stays untouched, in bytes: what is free and what could be reclaimed, by the kernel's estimate.
+/// Available memory that stays untouched, in bytes: free memory, and the kernel's estimate of reclaimable memory.
 const AVAILABLE: u64 = 512 << 20;
 /// The most memory that is reclaimed, in bytes, also for other programs.
 const MOST_RECLAIMED: u64 = 1 << 30;
@@ -115,18 +115,18 @@ impl Attempt {
         let before = look()?;
         let predicted = HugePages::predict(&before);
         let huge = predicted.bytes();
-        let pages = bounds.bytes.min(before.tables.managed() * 4096) / huge;
+        let pages = bounds.bytes.min(before.tables.managed() * FRAME) / huge;
         let fail = |error: io::Error| format!("cannot allocate {pages} huge pages: {error}");
         let free = least_free(&before.tables, &Memory::read().map_err(fail)?, huge)?;
         let mut area = Area::new(pages as usize, huge as usize).map_err(fail)?;
-        let _first = FirstToKill::new();
+        let _victim = OomVictim::new();
         let begun = Instant::now();
         let until = Until { pages, time: begun + bounds.time, free };
-        let (got, end) = faults::run(&mut area, mode, huge, &until).map_err(fail)?;
+        let (counts, end) = faults::run(&mut area, mode, huge, &until).map_err(fail)?;
         let time = begun.elapsed();
         let allocated = area.count().map_err(fail)?;
         drop(area);
-        let Got { requested, freed, reclaimed, found, .. } = got;
+        let Counts { requested, freed, reclaimed, found, .. } = counts;
         let counted = increase(&counters(&before.tables), counters(&look()?.tables));
         Ok(Self {
             mode,
@@ -155,7 +155,7 @@ impl Attempt {
 /// Bytes that stay free: those below the watermarks, and the reserve.
 fn least_free(tables: &Snapshot, memory: &Memory, huge: u64) -> Result<u64, Refusal> {
     let high = tables.zones.iter().map(|zone| zone.high.saturating_add(zone.boost));
-    let high = high.fold(0, u64::saturating_add).saturating_mul(4096);
+    let high = high.fold(0, u64::saturating_add).saturating_mul(FRAME);
     for (what, bytes, kept) in [
         ("free above the watermarks", memory.free.saturating_sub(high), RESERVE),
         ("available", memory.available, AVAILABLE),
@@ -174,10 +174,10 @@ fn look() -> Result<Look, Refusal> {
     Source::Running.read_with_pages().map_err(|error| error.to_string())
 }
 
-/// Makes this process the first one that the kernel kills for lack of memory, until it is dropped.
-struct FirstToKill(Option<String>);
+/// Makes this process the OOM killer's first choice, until it is dropped.
+struct OomVictim(Option<String>);
 
-impl FirstToKill {
+impl OomVictim {
     const FILE: &str = "/proc/self/oom_score_adj";
 
     fn new() -> Self {
@@ -187,7 +187,7 @@ impl FirstToKill {
     }
 }
 
-impl Drop for FirstToKill {
+impl Drop for OomVictim {
     fn drop(&mut self) {
         // The old value may be lower than an unprivileged process may set. Then the process remains the first.
         let _ = self.0.take().map(|before| fs::write(Self::FILE, before.trim()));

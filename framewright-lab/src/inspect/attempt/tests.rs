@@ -6,7 +6,9 @@ use super::*;
 fn an_attempt_leaves_the_watermarks_and_the_reserve() {
     let text = "# zoneinfo\nNode 0, zone Normal\nboost 24\nhigh 1000\nmanaged 10000000\n";
     let tables = Snapshot::parse("t", text.as_bytes()).unwrap();
-    let least = |free, available| least_free(&tables, &Memory { free, available }, 2 << 20);
+    let least = |free, available| {
+        least_free(&tables, &Memory { free, available, ..Memory::default() }, 2 << 20)
+    };
     let reserve = (4 << 20) + RESERVE;
     assert_eq!(least(reserve + (2 << 20), 8 << 30), Ok(reserve));
     let refused = least(reserve + (2 << 20) - 1, 8 << 30).unwrap_err();
