@@ -185,8 +185,8 @@ impl<'m> BundleStore<'m> {
         Inserted::Displaced(Bundle { word: old.key.word(), heads: old.heads, order })
     }
 
-    /// Adds blocks to the bundle of their word in slot `i` if another list of the same order has it. The bundle changes to `list`,
-    /// because the pageblock has changed its type or its flag since the older blocks were freed.
+    /// Adds blocks to the bundle of their word in slot `i` if another list of the same order has it. The bundle changes
+    /// to `list`, because the pageblock has changed its type or its flag since the older blocks were freed.
     #[inline(never)]
     fn adopt(&mut self, i: usize, list: ListIndex, bundle: Bundle) -> bool {
         let slot = self.slots[i];
