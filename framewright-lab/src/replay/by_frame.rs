@@ -5,32 +5,49 @@ use rustc_hash::FxHashMap;
 use super::survey::{PAGEBLOCK, pageblock};
 
 /// The numbers of the frames of a pageblock.
-type Numbers<T> = [T; PAGEBLOCK as usize];
+type Numbers = [u32; PAGEBLOCK as usize];
 
-/// A number for each frame; the default, zero, unless another was set.
-pub(super) struct ByFrame<T> {
-    pageblocks: FxHashMap<u64, Box<Numbers<T>>>,
+/// A number for each frame; zero, unless another was set.
+pub(super) struct ByFrame {
+    /// For each pageblock the index of its numbers.
+    pageblocks: FxHashMap<u64, usize>,
+    numbers: Vec<Numbers>,
+    /// The pageblock that was looked up last, and its index: most often, the next one is the same.
+    last: (u64, usize),
 }
 
-impl<T> Default for ByFrame<T> {
+impl Default for ByFrame {
     fn default() -> Self {
-        Self { pageblocks: FxHashMap::default() }
+        Self { pageblocks: FxHashMap::default(), numbers: Vec::new(), last: (u64::MAX, 0) }
     }
 }
 
-impl<T: Copy + Default> ByFrame<T> {
+impl ByFrame {
     /// The numbers of `frames` frames from `pfn` on, which are in one pageblock; none if all are zero.
     #[inline]
-    pub(super) fn of(&self, pfn: u64, frames: u64) -> &[T] {
-        let numbers = self.pageblocks.get(&pageblock(pfn));
-        numbers.map_or(&[], |numbers| &numbers[(pfn % PAGEBLOCK) as usize..][..frames as usize])
+    pub(super) fn of(&mut self, pfn: u64, frames: u64) -> &[u32] {
+        let number = pageblock(pfn);
+        if self.last.0 != number {
+            let Some(&index) = self.pageblocks.get(&number) else { return &[] };
+            self.last = (number, index);
+        }
+        &self.numbers[self.last.1][(pfn % PAGEBLOCK) as usize..][..frames as usize]
     }
 
     /// The numbers of `frames` frames from `pfn` on, which are in one pageblock.
     #[inline]
-    pub(super) fn of_mut(&mut self, pfn: u64, frames: u64) -> &mut [T] {
-        let numbers = self.pageblocks.entry(pageblock(pfn));
-        let numbers = numbers.or_insert_with(|| Box::new([T::default(); PAGEBLOCK as usize]));
-        &mut numbers[(pfn % PAGEBLOCK) as usize..][..frames as usize]
+    pub(super) fn of_mut(&mut self, pfn: u64, frames: u64) -> &mut [u32] {
+        let number = pageblock(pfn);
+        if self.last.0 != number {
+            self.last = (number, self.index_of(number));
+        }
+        &mut self.numbers[self.last.1][(pfn % PAGEBLOCK) as usize..][..frames as usize]
+    }
+
+    fn index_of(&mut self, number: u64) -> usize {
+        *self.pageblocks.entry(number).or_insert_with(|| {
+            self.numbers.push([0; PAGEBLOCK as usize]);
+            self.numbers.len() - 1
+        })
     }
 }

@@ -1,19 +1,13 @@
-//! The state of recorded frames at the start of the recording, and for each recorded block the
-//! block that replaces it in the replay.
+//! The state of recorded frames at the start of the recording.
 //!
 //! The first event that names a frame determines its state at the start. If the frame is freed, it
 //! was in use. If it is allocated or drained, and no earlier event reports that it left the zone,
 //! it was on the lists of the CPU of this event. If it leaves the zone, it was free.
-//!
-//! Recorded blocks are aligned powers of two, so any two of them nest or are disjoint. A block
-//! beyond the library's largest order is stored as several blocks.
 
-use framewright::{Order, frame::PAGEBLOCK_ORDER};
+use framewright::frame::PAGEBLOCK_ORDER;
 use rustc_hash::FxHashMap;
 
 use super::{
-    allocator::Allocator,
-    by_frame::ByFrame,
     layout::{Map, words},
     survey::{PAGEBLOCK, has_lists, pageblock},
 };
@@ -120,159 +114,6 @@ impl Recorded {
             *seen |= mask;
         }
     }
-}
-
-/// The recorded allocations that are not freed yet.
-pub(super) struct Ledger<B> {
-    /// For each recorded frame the number of its piece, counted from 1; 0 if it is not allocated.
-    frames: ByFrame<u32>,
-    /// By number, counted from 1.
-    pieces: Vec<Piece<B>>,
-    /// Numbers of pieces that were removed.
-    unused: Vec<u32>,
-}
-
-/// One recorded block.
-struct Piece<B> {
-    /// Its first recorded frame.
-    pfn: u64,
-    order: Order,
-    /// The replayed block; `None` if the allocation was refused.
-    block: Option<B>,
-}
-
-/// The result of a recorded free.
-pub(super) struct Freed<B> {
-    /// Replayed blocks to be freed.
-    pub(super) blocks: Vec<B>,
-    /// Parts of the recorded block whose allocation was not recorded: frame and order.
-    pub(super) unseen: Vec<(u64, Order)>,
-    /// Whether a larger block had to be split.
-    pub(super) split: bool,
-}
-
-/// Recorded blocks in pieces of at most the library's largest order.
-pub(super) fn parts(pfn: u64, order: u8) -> impl Iterator<Item = (u64, Order)> {
-    let part = Order::new(order).unwrap_or(Order::PAGEBLOCK);
-    let count = 1u64 << (order - part.get());
-    (0..count).map(move |n| (pfn + n * part.frames(), part))
-}
-
-impl<B> Default for Freed<B> {
-    fn default() -> Self {
-        Self { blocks: Vec::new(), unseen: Vec::new(), split: false }
-    }
-}
-
-impl<B> Default for Ledger<B> {
-    fn default() -> Self {
-        Self { frames: ByFrame::default(), pieces: Vec::new(), unused: Vec::new() }
-    }
-}
-
-impl<B> Ledger<B> {
-    /// Removes all pieces that overlap the recorded block at `pfn`: their frees were not recorded.
-    /// Returns their number of frames.
-    pub(super) fn evict(&mut self, pfn: u64, order: Order, blocks: &mut Vec<B>) -> u64 {
-        let mut frames = 0;
-        while let Some(number) = self.overlapping(pfn, order) {
-            let piece = self.remove(number);
-            frames += piece.order.frames();
-            blocks.extend(piece.block);
-        }
-        frames
-    }
-
-    /// Maps the recorded block at `pfn` to `block`; `None` if the allocation was refused.
-    pub(super) fn insert(&mut self, pfn: u64, order: Order, block: Option<B>) {
-        let piece = Piece { pfn, order, block };
-        let number = if let Some(number) = self.unused.pop() {
-            self.pieces[number as usize - 1] = piece;
-            number
-        } else {
-            self.pieces.push(piece);
-            self.pieces.len() as u32
-        };
-        self.fill(pfn, order, number);
-    }
-
-    /// Ends the recorded block at `pfn`.
-    pub(super) fn free(
-        &mut self,
-        machine: &mut impl Allocator<Block = B>,
-        pfn: u64,
-        order: Order,
-        freed: &mut Freed<B>,
-    ) {
-        let Some(number) = self.overlapping(pfn, order) else {
-            freed.unseen.push((pfn, order));
-            return;
-        };
-        let found = self.pieces[number as usize - 1].order;
-        if found == order {
-            freed.blocks.extend(self.remove(number).block);
-        } else if found > order {
-            freed.split = true;
-            let piece = self.remove(number);
-            freed.blocks.extend(self.cut(machine, piece, pfn, order));
-        } else if let Some(half) = order.get().checked_sub(1).and_then(Order::new) {
-            // The freed block is a union of several: each half is freed by itself.
-            self.free(machine, pfn, half, freed);
-            self.free(machine, pfn + half.frames(), half, freed);
-        }
-    }
-
-    /// The last piece that overlaps the block at `pfn`.
-    fn overlapping(&self, pfn: u64, order: Order) -> Option<u32> {
-        by_pageblock(pfn, order).rev().find_map(|(pfn, frames)| {
-            let numbers = self.frames.of(pfn, frames);
-            numbers.iter().rfind(|&&number| number > 0).copied()
-        })
-    }
-
-    fn remove(&mut self, number: u32) -> Piece<B> {
-        let none = Piece { pfn: 0, order: Order::ZERO, block: None };
-        let piece = std::mem::replace(&mut self.pieces[number as usize - 1], none);
-        self.unused.push(number);
-        self.fill(piece.pfn, piece.order, 0);
-        piece
-    }
-
-    fn fill(&mut self, pfn: u64, order: Order, number: u32) {
-        for (pfn, frames) in by_pageblock(pfn, order) {
-            self.frames.of_mut(pfn, frames).fill(number);
-        }
-    }
-
-    /// Splits the block of `order` at `pfn` off the larger `piece`. The rest stays allocated.
-    fn cut(
-        &mut self,
-        machine: &mut impl Allocator<Block = B>,
-        piece: Piece<B>,
-        pfn: u64,
-        order: Order,
-    ) -> Option<B> {
-        let Piece { pfn: mut at, order: mut size, mut block } = piece;
-        while size > order {
-            size = Order::new(size.get() - 1).unwrap_or(Order::ZERO);
-            let (low, high) = match block.map(|block| machine.split(block)) {
-                Some((low, high)) => (Some(low), Some(high)),
-                None => (None, None),
-            };
-            let middle = at + size.frames();
-            let (wanted, other) = if pfn < middle { (low, high) } else { (high, low) };
-            let (wanted_at, other_at) = if pfn < middle { (at, middle) } else { (middle, at) };
-            self.insert(other_at, size, other);
-            (at, block) = (wanted_at, wanted);
-        }
-        block
-    }
-}
-
-/// The parts of a block in each of its pageblocks: first frame and number of frames.
-fn by_pageblock(pfn: u64, order: Order) -> impl DoubleEndedIterator<Item = (u64, u64)> {
-    let frames = order.frames().min(PAGEBLOCK);
-    (0..order.frames() / frames).map(move |n| (pfn + n * frames, frames))
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use framewright::{Order, Request, ZoneKind};
 
 use super::allocator::Allocator;
-use super::census::{Freed, Ledger, parts};
-use super::kept::Events;
+use super::kept::{Events, Resolved};
 use super::kernel::KernelCounter;
+use super::ledger::{Step, order_of};
 use super::lists;
 use super::lock_waits::LockWaits;
 use super::machine::{highest, request};
@@ -29,7 +29,8 @@ const PROGRESS_EVERY: u64 = 1 << 14;
 pub(super) struct Engine<'s, A: Allocator> {
     pub(super) machine: A,
     stand_ins: StandIns<A::Block>,
-    ledger: Ledger<A::Block>,
+    /// The allocated blocks by their numbers in the ledger. A request that was refused has none.
+    blocks: Vec<Option<A::Block>>,
     pub(super) survey: &'s Survey,
     pub(super) plan: &'s Plan,
     pub(super) logical: Logical,
@@ -40,8 +41,8 @@ pub(super) struct Engine<'s, A: Allocator> {
     tracks: Option<Tracks>,
     /// Acquisitions of zone locks before the first event.
     acquisitions_before: u64,
-    /// Reused for every event, to avoid allocations.
-    freed: Freed<A::Block>,
+    /// The blocks that an event frees. Reused for every event, to avoid allocations.
+    freed: Vec<A::Block>,
 }
 
 impl<'s, A: Allocator> Engine<'s, A> {
@@ -57,7 +58,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
             kernel: vec![KernelCounter::default(); usize::from(machine.cpus())],
             machine,
             stand_ins,
-            ledger: Ledger::default(),
+            blocks: Vec::new(),
             survey,
             plan,
             logical: Logical::default(),
@@ -66,7 +67,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
             waits: LockWaits::default(),
             tracks: None,
             acquisitions_before: 0,
-            freed: Freed::default(),
+            freed: Vec::new(),
         }
     }
 
@@ -93,7 +94,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
         let mut next_sample = every;
         let mut last = self.survey.first_nanos;
         self.sample(last);
-        while let Some(record) = events.next()? {
+        while let Some(Resolved { record, number, steps }) = events.next()? {
             if record.cpu >= self.machine.cpus() {
                 let (file, line) = (self.survey.file.clone(), record.line);
                 return Err(Error::input(format_args!(
@@ -101,7 +102,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
                     record.cpu
                 )));
             }
-            self.event(&record);
+            self.event(&record, number, steps);
             self.trace(&record);
             last = record.nanos;
             replayed += 1;
@@ -135,7 +136,8 @@ impl<'s, A: Allocator> Engine<'s, A> {
         }
     }
 
-    fn event(&mut self, record: &Record) {
+    /// Replays an event, with its number and its other steps from the ledger.
+    fn event(&mut self, record: &Record, number: u32, steps: &[Step]) {
         self.machine.set_time(record.nanos);
         self.kernel[usize::from(record.cpu)].add(&record.event);
         let zone_of = |pfn| self.plan.zone_of(pfn);
@@ -144,22 +146,21 @@ impl<'s, A: Allocator> Engine<'s, A> {
             Event::Alloc { pfn, order, migratetype, gfp } => {
                 self.logical.allocs += 1;
                 let highest = self.highest(pfn, gfp);
-                for (pfn, order) in parts(pfn, order) {
-                    self.alloc(record.cpu, pfn, request(order, migratetype, gfp).zone(highest));
-                }
+                let request = request(order_of(order), migratetype, gfp).zone(highest);
+                self.evict(record.cpu, steps);
+                self.alloc(record.cpu, number, request);
                 let [claims, steals] = self.machine.new_fallbacks(record.cpu);
                 for number in 0..claims + steals {
                     self.fallback(record, false, (order, migratetype), None, number < claims);
                 }
             }
-            Event::Free { pfn, order } => {
+            Event::Free { order, .. } => {
                 self.logical.frees += 1;
-                let unmatched = self.logical.unmatched_frames;
-                for (pfn, order) in parts(pfn, order) {
-                    self.free(record.cpu, pfn, order);
+                self.logical.free_frames += order_of(order).frames();
+                match number {
+                    0 => self.free_parts(record.cpu, steps),
+                    _ => self.free(record.cpu, number),
                 }
-                self.logical.unmatched_frees +=
-                    u64::from(self.logical.unmatched_frames > unmatched);
             }
             Event::ExtFrag {
                 alloc_order,
@@ -207,48 +208,79 @@ impl<'s, A: Allocator> Engine<'s, A> {
         if passed_over { zone.kind } else { highest.max(zone.kind) }
     }
 
-    fn alloc(&mut self, cpu: u16, pfn: u64, request: Request) {
-        let (order, frames) = (request.order(), request.order().frames());
-        self.logical.alloc_frames += frames;
-        let evicted = self.ledger.evict(pfn, order, &mut self.freed.blocks);
-        if evicted > 0 {
-            self.logical.reallocations += 1;
-            self.logical.freed_unseen_frames += evicted;
-            self.free_blocks(cpu);
+    /// Frees blocks whose frames the kernel allocated again: their frees were not recorded.
+    fn evict(&mut self, cpu: u16, steps: &[Step]) {
+        self.logical.reallocations += u64::from(!steps.is_empty());
+        for step in steps {
+            if let Step::Free { number, order } = *step {
+                self.logical.freed_unseen_frames += order.frames();
+                self.free(cpu, number);
+            }
         }
+    }
+
+    fn alloc(&mut self, cpu: u16, number: u32, request: Request) {
+        let frames = request.order().frames();
+        self.logical.alloc_frames += frames;
         let block = self.machine.alloc(cpu, request);
         if block.is_none() {
             self.logical.refused_allocs += 1;
             self.logical.refused_frames += frames;
         }
-        self.ledger.insert(pfn, order, block);
+        self.put(number, block);
     }
 
-    fn free(&mut self, cpu: u16, pfn: u64, order: Order) {
-        self.logical.free_frames += order.frames();
-        let mut freed = std::mem::take(&mut self.freed);
-        self.ledger.free(&mut self.machine, pfn, order, &mut freed);
-        self.logical.partial_frees += u64::from(std::mem::take(&mut freed.split));
-        for (pfn, order) in freed.unseen.drain(..) {
-            self.logical.stand_in_frees += 1;
-            let known = freed.blocks.len();
-            let recorded = self.survey.census.pageblocks.get(&pageblock(pfn));
-            let of = recorded.and_then(|recorded| recorded.of);
-            let zone = self.plan.zone_of(pfn);
-            self.stand_ins.take(&mut self.machine, zone, pfn, order, of, &mut freed.blocks);
-            let frames: u64 = freed.blocks[known..].iter().map(|b| b.order().frames()).sum();
-            self.logical.stand_in_frames += frames;
-            self.logical.unmatched_frames += order.frames() - frames;
+    fn put(&mut self, number: u32, block: Option<A::Block>) {
+        let at = number as usize;
+        if self.blocks.len() <= at {
+            self.blocks.resize_with(at + 1, || None);
         }
-        self.freed = freed;
-        self.free_blocks(cpu);
+        self.blocks[at] = block;
     }
 
-    /// Frees the collected blocks.
-    fn free_blocks(&mut self, cpu: u16) {
-        for block in self.freed.blocks.drain(..) {
+    fn free(&mut self, cpu: u16, number: u32) {
+        if let Some(block) = self.blocks[number as usize].take() {
             self.machine.free(cpu, block);
         }
+    }
+
+    /// A free that does not end exactly one block. Blocks are freed after all splits.
+    fn free_parts(&mut self, cpu: u16, steps: &[Step]) {
+        let unmatched = self.logical.unmatched_frames;
+        let mut freed = std::mem::take(&mut self.freed);
+        for step in steps {
+            match *step {
+                Step::Free { number, .. } => freed.extend(self.blocks[number as usize].take()),
+                Step::Split { number, other, keeps_low } => self.split(number, other, keeps_low),
+                Step::Unseen { pfn, order } => self.take_stand_in(pfn, order, &mut freed),
+            }
+        }
+        freed.drain(..).for_each(|block| self.machine.free(cpu, block));
+        self.freed = freed;
+        let is_split = |step: &Step| matches!(step, Step::Split { .. });
+        self.logical.partial_frees += u64::from(steps.iter().any(is_split));
+        self.logical.unmatched_frees += u64::from(self.logical.unmatched_frames > unmatched);
+    }
+
+    fn split(&mut self, number: u32, other: u32, keeps_low: bool) {
+        let halves = self.blocks[number as usize].take().map(|block| self.machine.split(block));
+        let (low, high) = halves.unzip();
+        let (kept, rest) = if keeps_low { (low, high) } else { (high, low) };
+        self.put(number, kept);
+        self.put(other, rest);
+    }
+
+    /// Takes stand-ins for frames whose allocation was not recorded.
+    fn take_stand_in(&mut self, pfn: u64, order: Order, freed: &mut Vec<A::Block>) {
+        self.logical.stand_in_frees += 1;
+        let known = freed.len();
+        let recorded = self.survey.census.pageblocks.get(&pageblock(pfn));
+        let of = recorded.and_then(|recorded| recorded.of);
+        let zone = self.plan.zone_of(pfn);
+        self.stand_ins.take(&mut self.machine, zone, pfn, order, of, freed);
+        let frames: u64 = freed[known..].iter().map(|block| block.order().frames()).sum();
+        self.logical.stand_in_frames += frames;
+        self.logical.unmatched_frames += order.frames() - frames;
     }
 
     fn sample(&mut self, nanos: u64) {

@@ -46,7 +46,11 @@ pub(super) fn widen(machine: &mut Machine<'_, '_>, zone: &ZonePlan, cpu: u16) {
         let lists = machine.memory().pagesets(id).nth(usize::from(cpu));
         lists.map_or(0, |lists| lists.high)
     };
-    let page = request(zone, Order::ZERO, MigrateType::Movable);
+    let page =
+        Request::new(Order::ZERO, MigrateType::Movable).zone(zone.kind).this_node().no_wait();
+    // A request that names a node takes longer, even if it is that of the CPU.
+    let is_near = machine.memory().node_of(CpuId::new(cpu)) == zone.node;
+    let page = if is_near { page } else { page.on_node(zone.node) };
     let mut blocks = Vec::new();
     // If the limit does not adapt, the loop ends after as many allocated frames as the lists should
     // contain.

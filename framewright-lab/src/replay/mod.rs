@@ -33,6 +33,7 @@
 //! | `requests`  | the recorded requests by order, migratetype, flags and process  |
 //! | `kept`      | the events from the first reading                               |
 //! | `census`    | the state of the recorded frames at the start                   |
+//! | `ledger`    | the recorded blocks that are allocated, by number               |
 //! | `by_frame`  | a number for each recorded frame                                |
 //! | `plan`      | the machine to build: zones, CPUs, memory in use and free       |
 //! | `layout`    | positions for free blocks in a pageblock                        |
@@ -59,6 +60,7 @@ mod holds;
 mod kept;
 mod kernel;
 mod layout;
+mod ledger;
 mod library;
 mod list_buddy;
 mod lists;

@@ -14,7 +14,13 @@ use std::{
     sync::Arc,
 };
 
-use super::{by_frame::ByFrame, census::Census, kept::Kept, plan::MOST_FRAMES, requests::Requests};
+use super::{
+    census::Census,
+    kept::{Kept, Resolved},
+    ledger::Ledger,
+    plan::MOST_FRAMES,
+    requests::Requests,
+};
 use crate::Error;
 use crate::trace::{Event, Record, TraceError, TraceReader, Warning, read_stream};
 
@@ -71,10 +77,13 @@ impl Survey {
         let mut reader = recording.reader()?;
         let mut tally = Tally::default();
         let mut requests = Requests::default();
+        let (mut ledger, mut steps) = (Ledger::default(), Vec::new());
         let mut kept = Kept::default();
         while let Some(record) = reader.next_with(|record, origin| requests.add(record, origin))? {
-            tally.add(&record);
-            kept.add(&record);
+            steps.clear();
+            let number = ledger.add(&record.event, &mut steps);
+            tally.add(&record, number);
+            kept.add(&Resolved { record, number, steps: &steps });
             if tally.census.pageblocks.len() > limit {
                 let (file, line) = (reader.file().to_owned(), record.line);
                 return Err(Error::input(format_args!(
@@ -129,8 +138,6 @@ struct Tally {
     cpus: u16,
     first_nanos: Option<u64>,
     last_nanos: u64,
-    /// By first frame of a block in use, its order plus one.
-    live: ByFrame<u8>,
     unseen_frames: u64,
     balance: i64,
     peak: i64,
@@ -138,20 +145,20 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, record: &Record) {
+    /// Adds an event that allocates or frees the block with this number.
+    fn add(&mut self, record: &Record, number: u32) {
         self.cpus = self.cpus.max(record.cpu + 1);
         self.first_nanos.get_or_insert(record.nanos);
         self.last_nanos = self.last_nanos.max(record.nanos);
         self.census.add(record);
         match record.event {
-            Event::Alloc { pfn, order, .. } => {
-                self.live.of_mut(pfn, 1)[0] = order + 1;
+            Event::Alloc { order, .. } => {
                 self.balance += 1 << order;
                 self.peak = self.peak.max(self.balance);
             }
-            Event::Free { pfn, order } => {
+            Event::Free { order, .. } => {
                 // Parts of larger blocks count as unseen, too. This only makes the machine larger.
-                if std::mem::take(&mut self.live.of_mut(pfn, 1)[0]) != order + 1 {
+                if number == 0 {
                     self.unseen_frames += 1 << order;
                 }
                 self.balance -= 1 << order;
