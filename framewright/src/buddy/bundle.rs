@@ -115,47 +115,16 @@ impl Bundles {
 
     /// Adds a bundle. Returns the number of its frames; `None` if there is no space left.
     pub(crate) fn push(&mut self, bundle: Bundle) -> Option<u64> {
-        self.push_blocks(bundle, bundle.blocks())
-    }
-
-    /// As [`Bundles::push`], if the caller knows the number of the bundle's blocks.
-    #[inline(always)]
-    pub(crate) fn push_blocks(&mut self, bundle: Bundle, blocks: u32) -> Option<u64> {
         let slot = self.items.get_mut(self.len)?;
         slot.write(bundle);
         self.len += 1;
         self.pageblocks += u32::from(bundle.pageblock() != self.last_pageblock);
         self.last_pageblock = bundle.pageblock();
+        let blocks = bundle.blocks();
         self.blocks += blocks;
         let frames = u64::from(blocks) << bundle.order.get();
         self.frames += frames;
         Some(frames)
-    }
-
-    /// Adds bundles of blocks of `order`, each with the number of its blocks, until `next` returns none or the batch is
-    /// full.
-    #[inline(always)]
-    pub(crate) fn extend(
-        &mut self,
-        order: Order,
-        mut next: impl FnMut() -> Option<(Bundle, usize)>,
-    ) {
-        // The counts are updated once.
-        let (mut len, mut added) = (self.len, 0);
-        let (mut pageblocks, mut last) = (self.pageblocks, self.last_pageblock);
-        while pageblocks < self.most_pageblocks
-            && let Some(slot) = self.items.get_mut(len)
-            && let Some((bundle, blocks)) = next()
-        {
-            slot.write(bundle);
-            len += 1;
-            pageblocks += u32::from(bundle.pageblock() != last);
-            last = bundle.pageblock();
-            added += blocks;
-        }
-        (self.len, self.pageblocks, self.last_pageblock) = (len, pageblocks, last);
-        self.blocks += added as u32;
-        self.frames += (added as u64) << order.get();
     }
 
     /// Adds different whole pageblocks, each as a bundle, as far as there is space. Returns their number.

@@ -53,82 +53,62 @@ impl Buddy<'_> {
     pub(crate) fn give_bundles(&mut self, bundles: &[Bundle], watch: impl Watch) -> Refusals {
         let mut refusals = Refusals::default();
         let mut rest = bundles;
-        while let Some((&bundle, others)) = rest.split_first() {
+        while let Some(&bundle) = rest.first() {
+            if bundle.order >= Order::PAGEBLOCK {
+                let given = self.give_whole(rest, &mut refusals, watch);
+                if given > 0 {
+                    rest = &rest[given..];
+                    continue;
+                }
+            }
             let index = bundle.pageblock();
-            let mut freed = None;
-            if bundle.order == Order::ZERO
-                && others.first().is_none_or(|next| next.pageblock() != index)
+            #[cfg(feature = "compare")]
             {
-                // Where frees are scattered, nearly all bundles.
-                freed = self.give_frames(bundle);
+                self.given_last = index;
             }
-            match freed {
-                Some(_) => rest = others,
-                None => (rest, freed) = self.give_run(rest, &mut refusals, watch),
-            }
-            if let Some(freed) = freed {
-                self.count_given(index, freed, watch);
-            }
+            watch.pageblock(index, Miss::Independent, self.is_checked(), Access::Write);
+            watch.cost(Cost::GivePageblocks, 1);
+            let of = self.type_of(index);
+            let freed;
+            (rest, freed) = self.give_run(rest, index, of, &mut refusals);
+            let free = self.blocks[index as usize].free;
+            self.relist(index, of, watch);
+            self.flag_if_sparse(index, free - freed, free);
         }
         refusals
     }
 
-    /// Frees the first bundle, and the following bundles that are smaller than a pageblock and in the same pageblock.
-    /// Returns the rest, and the number of frames that became free. If the leading bundles are folded pageblocks or
-    /// larger blocks, frees these instead; they are not to be counted.
-    #[inline(never)]
+    /// Frees the first bundle, which is in pageblock `index` and may be the whole pageblock, and
+    /// the following smaller bundles in the same pageblock. Returns the rest, and the number of frames that
+    /// became free.
+    #[inline(always)]
     fn give_run<'b>(
         &mut self,
         bundles: &'b [Bundle],
+        index: u32,
+        of: MigrateType,
         refusals: &mut Refusals,
-        watch: impl Watch,
-    ) -> (&'b [Bundle], Option<u16>) {
-        let Some(first) = bundles.first() else { return (bundles, None) };
-        if first.order >= Order::PAGEBLOCK {
-            let given = self.give_whole(bundles, refusals, watch);
-            if given > 0 {
-                return (bundles.get(given..).unwrap_or_default(), None);
+    ) -> (&'b [Bundle], u16) {
+        let (mut rest, mut freed) = (bundles, 0);
+        while let Some((&bundle, others)) = rest.split_first() {
+            freed += match bundle.order {
+                Order::ZERO => self.give_frames(index, bundle, refusals),
+                _ => self.give_blocks(index, bundle, refusals),
+            };
+            rest = others;
+            let continues =
+                |next: &Bundle| next.pageblock() == index && next.order < Order::PAGEBLOCK;
+            if !rest.first().is_some_and(continues) {
+                break;
             }
         }
-        let index = first.pageblock();
-        let (mut rest, mut freed) = (bundles, 0);
-        while let Some((&bundle, others)) = rest.split_first()
-            && bundle.pageblock() == index
-            && (bundle.order < Order::PAGEBLOCK || rest.len() == bundles.len())
-        {
-            let frames = match bundle.order {
-                Order::ZERO => self.give_frames(bundle),
-                _ => None,
-            };
-            freed += frames.unwrap_or_else(|| self.give_blocks(bundle, refusals));
-            rest = others;
-        }
-        (rest, Some(freed))
-    }
-
-    /// Counts `freed` frames as free again, whose bits in the map of pageblock `index` are set, and moves the
-    /// pageblock to its list.
-    #[inline(always)]
-    fn count_given(&mut self, index: u32, freed: u16, watch: impl Watch) {
-        #[cfg(feature = "compare")]
-        {
-            self.given_last = index;
-        }
-        watch.pageblock(index, Miss::Independent, self.is_checked(), Access::Write);
-        watch.cost(Cost::GivePageblocks, 1);
-        let of = self.type_of(index);
         // An isolated pageblock counts by its type before the isolation. Otherwise a pageblock that
         // is being emptied would seem to have no unmovable frames.
-        let block = &mut self.blocks[index as usize];
-        let movable = match of {
-            MigrateType::Isolate => block.type_before_isolation == MigrateType::Movable as u8,
-            _ => of == MigrateType::Movable,
-        };
-        block.count_given(freed, movable);
-        let free = block.free;
+        let movable = of == MigrateType::Movable
+            || of == MigrateType::Isolate && self.unisolated_type(index) == MigrateType::Movable;
+        self.blocks[index as usize].count_given(freed, movable);
         self.free[of as usize] += u64::from(freed);
-        self.relist(index, of, watch);
-        self.flag_if_sparse(index, free - freed, free);
+        (rest, freed)
     }
 
     /// Frees the leading bundles that are folded pageblocks or larger blocks. Returns their number.
@@ -180,33 +160,29 @@ impl Buddy<'_> {
         Some(first << PAGEBLOCK_ORDER)
     }
 
-    /// Sets the bits of single frames of one word, by far the most frequent case. Returns the number of frames that
-    /// became free; `None`, and nothing has changed, if hardening refuses one of them.
+    /// Frees single frames of one word of pageblock `index`, by far the most frequent case. Returns the number
+    /// of frames that became free.
     #[inline(always)]
-    fn give_frames(&mut self, bundle: Bundle) -> Option<u16> {
-        let index = bundle.pageblock();
-        let (i, frames) = (bundle.word as usize % WORDS, bundle.heads);
-        let known = self.heads_of(index);
-        let block = self.blocks.get_mut(index as usize)?;
-        let map = block.map[i];
-        if let Some(heads) = known {
+    fn give_frames(&mut self, index: u32, bundle: Bundle, refusals: &mut Refusals) -> u16 {
+        let i = bundle.word as usize % WORDS;
+        let map = self.blocks[index as usize].map[i];
+        let mut frames = bundle.heads;
+        if let Some(heads) = self.heads_of(index) {
             let known = heads.word(i);
-            if frames & (map | !known) | word::overrun(frames, 0, map | known) != 0 {
-                return None;
+            let refused = frames & (map | !known) | word::overrun(frames, 0, map | known);
+            if refused != 0 {
+                frames = self.accepted(bundle, refusals);
             }
-        }
-        let added = Bundle { heads: frames & !map, ..bundle };
-        block.add_frames(i, added.heads);
-        if let Some(heads) = known {
             heads.remove(i, frames);
         }
-        Some(added.blocks() as u16)
+        let added = Bundle { heads: frames & !map, ..bundle };
+        self.blocks[index as usize].add_frames(i, added.heads);
+        added.blocks() as u16
     }
 
-    /// Frees blocks of one word, or a block of several. Returns the number of frames that became free.
+    /// Frees blocks of order 1 and above in pageblock `index`. Returns the number of frames that became free.
     #[inline(never)]
-    fn give_blocks(&mut self, mut bundle: Bundle, refusals: &mut Refusals) -> u16 {
-        let index = bundle.pageblock();
+    fn give_blocks(&mut self, index: u32, mut bundle: Bundle, refusals: &mut Refusals) -> u16 {
         let first = bundle.word as usize % WORDS;
         let heads = self.heads_of(index);
         if let Some(heads) = heads {

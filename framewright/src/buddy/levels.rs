@@ -57,9 +57,9 @@ impl Levels {
         // Frames whose buddies are not free form blocks of order 0 only.
         if word::has_buddies(added, word) {
             self.set(i, word);
-        } else if before == 0 {
-            self.words[i] = u8::from(added != 0);
-            self.whole = self.whole.max(self.words[i]);
+        } else if before == 0 && added != 0 {
+            self.words[i] = 1;
+            self.whole = self.whole.max(1);
         }
     }
 

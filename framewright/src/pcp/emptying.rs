@@ -10,6 +10,7 @@ use super::{
     ListIndex, Lists, OwnedZoneOnCpu,
     depot::DrainBatch,
     index::RING,
+    lists::leave,
     packing::pack,
     pages::ListsContext,
     probes::{probe_packed, probe_selected},
@@ -22,36 +23,27 @@ use crate::{
 };
 
 impl<'m> Lists<'m> {
-    /// Makes space on the full ring of a list of emptying pageblocks: the oldest blocks of the ring go to `leaving`. But
-    /// during a burst of frees, if the CPU may hold [`LONG_LISTS`] frames, all blocks go to the store. Returns
-    /// the number of blocks that the caller is to move there.
+    /// Makes space on the full ring of a list of emptying pageblocks. During a burst of frees, if
+    /// the CPU may hold [`LONG_LISTS`] frames, all blocks go to the store. If the store then has
+    /// more frames than the CPU may hold, about a quarter of that limit goes to `leaving`.
+    /// Otherwise the oldest blocks of the ring go to `leaving`.
     #[inline(never)]
-    pub(super) fn begin_spill_emptying(
-        &mut self,
-        context: ListsContext<'_, 'm, impl Platform>,
-        list: ListIndex,
-        leaving: &mut Bundles,
-    ) -> usize {
-        let waits =
-            self.burst.update(context.pages.traffic.frames()) && self.sizing.high() >= LONG_LISTS;
-        if waits {
-            // During the burst the ring is as long as those of other lists, and spills as rarely.
-            context.pages.set_limit(list, RING);
-            return context.pages.len(list);
-        }
-        self.leave_ring(context, list, leaving);
-        context.pages.set_limit(list, self.sizing.ring_limit(list));
-        0
-    }
-
-    /// If the store has more frames than the CPU may hold after a spill during a burst, about a quarter of that limit
-    /// goes to `leaving`.
-    pub(super) fn end_spill_emptying(
+    pub(super) fn spill_emptying(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
         leaving: &mut Bundles,
     ) {
+        let waits =
+            self.burst.update(context.pages.traffic.frames()) && self.sizing.high() >= LONG_LISTS;
+        if !waits {
+            self.leave_ring(context, list, leaving);
+            context.pages.set_limit(list, self.sizing.ring_limit(list));
+            return;
+        }
+        // During the burst the ring is as long as those of other lists, and spills as rarely.
+        context.pages.set_limit(list, RING);
+        self.spill(context, list, context.pages.len(list), leaving);
         let high = u64::from(self.sizing.high());
         if self.stored > high {
             // These are more frames than one spill adds, so that the zone lock is taken rarely.
@@ -67,19 +59,18 @@ impl<'m> Lists<'m> {
         list: ListIndex,
         leaving: &mut Bundles,
     ) {
-        let (len, order) = (context.pages.len(list), list.order());
-        let ring = self.ring(list);
-        let mut rest = &ring[..len];
-        leaving.extend(order, || {
-            let (bundle, used) = pack(rest, order)?;
-            probe_packed(context, rest.get(..used));
+        let len = context.pages.len(list);
+        let mut at = 0;
+        while !leaving.is_full()
+            && let Some((bundle, used)) = pack(&self.ring(list)[at..len], list.order())
+        {
+            probe_packed(context, self.ring(list).get(at..at + used));
             context.cost(Cost::SelectBundles, 1);
-            rest = rest.get(used..)?;
-            Some((bundle, used))
-        });
-        let left = rest.len();
-        ring.copy_within(len - left..len, 0);
-        context.pages.set_len(list, left);
+            leave(leaving, bundle);
+            at += used;
+        }
+        self.ring(list).copy_within(at..len, 0);
+        context.pages.set_len(list, len - at);
     }
 
     /// Whether blocks of emptying pageblocks are in the store, or more of them on a ring than its

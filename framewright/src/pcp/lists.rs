@@ -113,15 +113,9 @@ impl<'m> Lists<'m> {
         }
         let mut pushed = Pushed::Kept;
         if context.pages.len(list) >= limit {
-            let count = match list.is_emptying() {
-                true => self.begin_spill_emptying(context, list, leaving),
-                false => limit.div_ceil(2),
-            };
-            if count > 0 {
-                self.spill(context, list, count, leaving);
-                if list.is_emptying() {
-                    self.end_spill_emptying(context, list, leaving);
-                }
+            match list.is_emptying() {
+                true => self.spill_emptying(context, list, leaving),
+                false => self.spill(context, list, limit.div_ceil(2), leaving),
             }
             pushed = Pushed::Spilled;
         }
@@ -246,7 +240,6 @@ impl<'m> Lists<'m> {
 
     /// Moves up to `count` blocks of a ring, the coldest, into the store; pageblocks go to `leaving` instead.
     /// While spills bypass the store, moves the whole ring to `leaving`. Ends early when `leaving` is full.
-    #[inline(always)]
     pub(super) fn spill(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -263,62 +256,42 @@ impl<'m> Lists<'m> {
             self.leave_ring(context, list, leaving);
             return;
         }
-        let left_before = leaving.frames();
-        let at = if order == Order::PAGEBLOCK {
+        let ring = &mut self.rings[list.get()];
+        let mut stored = self.stored;
+        let mut at = 0;
+        if order == Order::PAGEBLOCK {
             // Pageblocks are not bundled with neighbours, so the store is of no use for them.
-            let ring = self.ring(list);
-            let at = leaving.push_pageblocks(ring.iter().take(count).copied());
+            at = leaving.push_pageblocks(ring[..count].iter().copied());
             context.cost(Cost::RingFrames, at as u32);
-            at
-        } else {
-            self.move_to_store(context, (list, order), count, leaving)
-        };
-        self.ring(list).copy_within(at..len, 0);
+        }
+        // If the store has as many frames as the CPU may hold, as many must leave as are added. The
+        // spill then adds no more bundles than one hold of the zone lock may free.
+        let is_full = stored >= u64::from(self.sizing.high());
+        let mut new = if is_full { self.sizing.hold_pageblocks() } else { u32::MAX };
+        while at < count && !leaving.is_full() && new > 0 {
+            let joined = self.store.join(list, &ring[at..count]);
+            probe_joined(context, &self.store, list, ring.iter().skip(at).take(joined));
+            stored += (joined as u64) << order.get();
+            at += joined;
+            let Some((bundle, used)) = pack(&ring[at..count], order) else { break };
+            probe_packed(context, ring.get(at..at + used));
+            context.cost(Cost::StoreBundles, 1);
+            if context.listens() {
+                context.touch_store(self.store.line_of(list, bundle.word));
+            }
+            at += used;
+            new -= 1;
+            stored += (used as u64) << order.get();
+            stored -= insert(&mut self.store, list, bundle, leaving);
+        }
+        ring.copy_within(at..len, 0);
         context.pages.set_len(list, len - at);
-        let left = leaving.frames() - left_before;
-        self.set_stored(context, self.stored + ((at as u64) << order.get()) - left);
+        self.set_stored(context, stored);
         // More than three bundles leave for every four blocks that were moved: frees are scattered
         // over more words than the store can hold.
         if order < Order::PAGEBLOCK && leaving.as_slice().len() * 4 > at * 3 {
             self.bypasses = BYPASSES;
         }
-    }
-
-    /// Puts up to `count` blocks of a ring, the coldest, into the store. Returns their number. Ends early when `leaving`
-    /// is full.
-    #[inline(never)]
-    fn move_to_store(
-        &mut self,
-        context: ListsContext<'_, 'm, impl Platform>,
-        (list, order): (ListIndex, Order),
-        count: usize,
-        leaving: &mut Bundles,
-    ) -> usize {
-        // If the store has as many frames as the CPU may hold, as many must leave as are added. The
-        // spill then adds no more bundles than one hold of the zone lock may free.
-        let is_full = self.stored >= u64::from(self.sizing.high());
-        let mut new = if is_full { self.sizing.hold_pageblocks() } else { u32::MAX };
-        let (ring, store) = (&self.rings[list.get()][..count], &mut self.store);
-        let mut at = 0;
-        while at < count && !leaving.is_full() && new > 0 {
-            let joined = store.join(list, order, &ring[at..]);
-            probe_joined(context, store, list, ring.iter().skip(at).take(joined));
-            at += joined;
-            let Some((bundle, used)) = pack(&ring[at..], order) else { break };
-            probe_packed(context, ring.get(at..at + used));
-            context.cost(Cost::StoreBundles, 1);
-            if context.listens() {
-                context.touch_store(store.line_of(list, bundle.word));
-            }
-            at += used;
-            new -= 1;
-            if store.turns_away(list, bundle, used) {
-                leaving.push_blocks(bundle, used as u32);
-            } else {
-                insert(store, list, bundle, leaving);
-            }
-        }
-        at
     }
 
     pub(super) fn set_stored(&mut self, context: ListsContext<'_, 'm, impl Platform>, frames: u64) {

@@ -31,29 +31,23 @@ pub(super) fn pack(frames: &[u32], order: Order) -> Option<(Bundle, usize)> {
     if frames.get(1).is_none_or(|next| next / 64 != word) {
         return Some((Bundle { word, heads: 1 << (first % 64), order }, 1));
     }
-    let (heads, used) = pack_neighbours(first, frames);
-    Some((Bundle { word, heads, order }, used))
-}
-
-/// The leading blocks that lie in the word of the first, as heads, and their number.
-#[inline(never)]
-fn pack_neighbours(first: u32, frames: &[u32]) -> (u64, usize) {
     // Frames freed in ascending order are the common case, and cheap to recognise.
     let straight = frames.len().min(64 - (first % 64) as usize);
-    if frames.get(1) == Some(&(first + 1)) && frames.get(..straight).is_some_and(is_ascending) {
-        return ((!0 >> (64 - straight)) << (first % 64), straight);
+    if frames.get(1) == Some(&(first + 1)) && is_ascending(&frames[..straight]) {
+        let heads = (!0 >> (64 - straight)) << (first % 64);
+        return Some((Bundle { word, heads, order }, straight));
     }
     let mut heads = 1 << (first % 64);
     let mut used = 1;
-    for &frame in frames.iter().skip(1) {
+    for &frame in &frames[1..] {
         let bit = 1 << (frame % 64);
-        if frame / 64 != first / 64 || heads & bit != 0 {
+        if frame / 64 != word || heads & bit != 0 {
             break;
         }
         heads |= bit;
         used += 1;
     }
-    (heads, used)
+    Some((Bundle { word, heads, order }, used))
 }
 
 /// [`pack`], not inlined, for callers off the path of frees.

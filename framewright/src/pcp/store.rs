@@ -22,15 +22,8 @@ pub(crate) struct Slot {
 }
 
 /// Word and list of a slot, compared as one.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Key(u64);
-
-/// The key of an empty slot.
-impl Default for Key {
-    fn default() -> Self {
-        Self(u64::MAX)
-    }
-}
 
 impl Key {
     #[inline(always)]
@@ -133,38 +126,23 @@ impl<'m> BundleStore<'m> {
     /// followed by its neighbour, because packing runs is faster. Returns the number of added
     /// blocks.
     #[inline(always)]
-    pub(super) fn join(&mut self, list: ListIndex, order: Order, frames: &[u32]) -> usize {
+    pub(super) fn join(&mut self, list: ListIndex, frames: &[u32]) -> usize {
         let slots = &mut *self.slots;
         let mask = slots.len() - 1;
-        let mut rest = frames;
-        while let Some((&frame, others)) = rest.split_first()
-            && let Some(slot) = slots.get_mut(slot_of(frame / 64, order, mask))
-            && slot.key == Key::new(frame / 64, list)
-        {
-            let heads = slot.heads | 1 << (frame % 64);
-            if heads == slot.heads || others.first() == Some(&(frame + 1)) {
+        let mut joined = 0;
+        while let Some(&frame) = frames.get(joined) {
+            let slot = &mut slots[slot_of(frame / 64, list.order(), mask)];
+            let bit = 1 << (frame % 64);
+            // An empty slot may keep an old key.
+            let is_present = slot.key == Key::new(frame / 64, list) && slot.heads != 0;
+            let next = frames.get(joined + 1);
+            if !is_present || slot.heads & bit != 0 || next == Some(&(frame + 1)) {
                 break;
             }
-            slot.heads = heads;
-            rest = others;
+            slot.heads |= bit;
+            joined += 1;
         }
-        frames.len() - rest.len()
-    }
-
-    /// Whether a bundle of `blocks` blocks must leave at once, because another word has its slot: the usual result of
-    /// [`BundleStore::insert`] where frees are scattered, without a call. If `false`, the bundle is to be inserted.
-    #[inline(always)]
-    pub(super) fn turns_away(&mut self, list: ListIndex, bundle: Bundle, blocks: usize) -> bool {
-        let conflicts = (self.conflicts + 1) % DISPLACE_ONE_IN;
-        if blocks > SMALL as usize || conflicts == 0 && !list.is_emptying() {
-            return false;
-        }
-        let slot = self.slots.get(slot_of(bundle.word, bundle.order, self.slots.len() - 1));
-        if slot.is_none_or(|slot| slot.heads == 0 || slot.key.word() == bundle.word) {
-            return false;
-        }
-        self.conflicts = conflicts;
-        true
+        joined
     }
 
     #[inline(always)]
@@ -177,7 +155,7 @@ impl<'m> BundleStore<'m> {
             self.mark(list, i);
             return Inserted::Stored;
         }
-        if slot.key == key {
+        if slot.key == key && slot.heads != 0 {
             let doubled = slot.heads & bundle.heads;
             slot.heads |= bundle.heads;
             return match doubled {
@@ -214,7 +192,7 @@ impl<'m> BundleStore<'m> {
         let slot = self.slots[i];
         let old = slot.key.list().filter(|old| *old != list && old.order() == list.order());
         let Some(old) = old else { return false };
-        if slot.heads & bundle.heads != 0 {
+        if slot.heads == 0 || slot.heads & bundle.heads != 0 {
             return false;
         }
         self.unmark(old, i);
@@ -312,35 +290,6 @@ mod tests {
             assert_eq!(store.pop(list(0)), Some(single(7, heads)));
             assert_eq!(store.pop(list(0)), None);
         });
-    }
-
-    #[test]
-    fn bundles_are_turned_away_where_an_insertion_returns_them() {
-        let random = &mut 1u64;
-        let mut next = |bound: u64| {
-            *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (*random >> 33) % bound
-        };
-        let mut turned_away = 0;
-        with_store(64, |one| {
-            with_store(64, |other| {
-                for _ in 0..10_000 {
-                    let list = if next(2) == 0 { list(0) } else { ListIndex::EMPTYING };
-                    let bundle = single(next(256) as u32, 1 << next(64) | 1 << next(64) | next(3));
-                    let expected = one.insert(list, bundle);
-                    if other.turns_away(list, bundle, bundle.blocks() as usize) {
-                        assert_eq!(expected, Inserted::Displaced(bundle));
-                        turned_away += 1;
-                    } else {
-                        assert_eq!(expected, other.insert(list, bundle));
-                    }
-                    if next(8) == 0 {
-                        assert_eq!(one.pop(list), other.pop(list));
-                    }
-                }
-            });
-        });
-        assert!((1000..9000).contains(&turned_away), "{turned_away}");
     }
 
     #[test]
