@@ -29,8 +29,10 @@ pub struct FwMemory {
 }
 
 // All CPUs share the memory behind the pointer, so it must be `Sync`.
-const fn is_shared<T: Sync>() {}
-const _: () = is_shared::<FwMemory>();
+const _: () = {
+    const fn is_shared<T: Sync>() {}
+    is_shared::<FwMemory>();
+};
 
 /// The offsets and sizes, in bytes, of the parts in the buffer of a memory. The [`FwMemory`] is at
 /// the start.
