@@ -292,7 +292,7 @@ fn missing(metric: &str) -> Error {
 mod tests {
     use super::*;
 
-    // The test of the command `prices` runs all mechanisms, which takes some half a minute.
+    // The fastest mechanism. All of them take half a minute, and run in the test of the command `prices`.
     #[test]
     fn fewer_drains_gain_by_lines_and_refills() {
         let mechanism =
