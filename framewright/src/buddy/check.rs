@@ -90,13 +90,15 @@ impl Buddy<'_> {
             let of = self.type_of(index);
             counts.pageblocks[of as usize] += 1;
             let counts = &mut counts.free[of as usize];
-            if block.is_free() && of.mixes() {
+            if !block.is_free() {
+                count_blocks(&block.map, block.free.into(), block.levels.whole(), counts);
+            } else if of.mixes() {
                 // Such pageblocks merge into blocks above order 9, also across types. Folded ones look free, too.
                 if let Some(order) = self.lists.gigablocks.order_from(index) {
                     counts[usize::from(order.get())] += 1;
                 }
-            } else if block.free > 0 && !self.lists.gigablocks.is_folded(index) {
-                count_blocks(&block.map, counts);
+            } else if !self.lists.gigablocks.is_folded(index) {
+                counts[usize::from(PAGEBLOCK_ORDER)] += 1;
             }
         }
     }

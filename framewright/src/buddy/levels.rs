@@ -110,11 +110,21 @@ fn full_words(levels: &[u8; WORDS]) -> u8 {
     full
 }
 
-/// Adds the number of maximal blocks of each order in `map` to `counts`.
-pub(super) fn count_blocks(map: &[u64; WORDS], counts: &mut [u64]) {
-    let ones = |words: &[u64]| words.iter().map(|word| word.count_ones()).sum::<u32>();
+/// Adds the number of maximal blocks of each order in `map` to `counts`. The map has `free` ones, and this level.
+pub(super) fn count_blocks(map: &[u64; WORDS], free: u32, level: u8, counts: &mut [u64]) {
     let mut runs = [0; MAP_ORDER as usize + 2];
-    runs[0] = ones(map);
+    runs[0] = free;
+    if level > 1 {
+        count_runs(map, level, &mut runs);
+    }
+    for (order, count) in counts.iter_mut().enumerate().take(level.into()) {
+        *count += u64::from(runs[order] - 2 * runs[order + 1]);
+    }
+}
+
+/// Counts the aligned runs of ones of each order from 1 on in a map of this level, also those within larger ones.
+fn count_runs(map: &[u64; WORDS], level: u8, runs: &mut [u32; MAP_ORDER as usize + 2]) {
+    let ones = |words: &[u64]| words.iter().map(|word| word.count_ones()).sum::<u32>();
     // A run of order k starts at a multiple of 2^k, so the starts in 2^k words fit into one word: the runs of a half of
     // the map are moved between those of the other half.
     let [a, b, c, d, e, f, g, h] = *map;
@@ -127,15 +137,9 @@ pub(super) fn count_blocks(map: &[u64; WORDS], counts: &mut [u64]) {
     runs[3] = word.count_ones();
     // A byte has now a bit for each word of the map. Those of neighbouring words are four bits apart, as they were moved
     // last.
-    for (order, (distance, starts)) in (4..).zip(DISTANCES) {
+    for (order, (distance, starts)) in (4..usize::from(level)).zip(DISTANCES) {
         word &= word >> distance & starts;
-        if word == 0 {
-            break;
-        }
         runs[order] = word.count_ones();
-    }
-    for (order, count) in counts.iter_mut().enumerate().take(usize::from(MAP_ORDER) + 1) {
-        *count += u64::from(runs[order] - 2 * runs[order + 1]);
     }
 }
 
@@ -254,7 +258,7 @@ mod tests {
         for full in 0..=u8::MAX {
             let map = with_full_words(full);
             let mut counts = [0; 10];
-            count_blocks(&map, &mut counts);
+            count_blocks(&map, full.count_ones() * 64, Levels::of(map).whole(), &mut counts);
             let bits: u64 = counts.iter().enumerate().map(|(k, n)| n << k).sum();
             assert_eq!(bits, u64::from(full.count_ones()) * 64);
         }
@@ -284,7 +288,8 @@ mod tests {
                 at += order.map_or(1, |order| 1 << order);
             }
             let mut counts = [0; 10];
-            count_blocks(&map, &mut counts);
+            let free = map.iter().map(|word| word.count_ones()).sum();
+            count_blocks(&map, free, Levels::of(map).whole(), &mut counts);
             assert_eq!(counts, expected, "{map:x?}");
         }
     }
