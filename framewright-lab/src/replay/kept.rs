@@ -97,26 +97,26 @@ impl<'k> Events<'k> {
     /// # Errors
     ///
     /// The recording cannot be read further.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Result<Option<Resolved<'_>>, Error> {
-        match self {
-            Self::Kept { events, steps } => {
-                let Some(&KeptRecord { cpu, steps: count, number, nanos, event }) = events.next()
-                else {
-                    return Ok(None);
-                };
-                let record = Record { line: 0, cpu, nanos, event };
-                let (now, later) = steps.split_at(count.into());
-                *steps = later;
-                Ok(Some(Resolved { record, number, steps: now }))
-            }
-            Self::Read { reader, ledger, steps } => {
-                let Some(record) = reader.next_record()? else { return Ok(None) };
-                steps.clear();
-                let number = ledger.add(&record.event, steps);
-                Ok(Some(Resolved { record, number, steps }))
-            }
-        }
+        let Self::Kept { events, steps } = self else { return self.read() };
+        let Some(&KeptRecord { cpu, steps: count, number, nanos, event }) = events.next() else {
+            return Ok(None);
+        };
+        let record = Record { line: 0, cpu, nanos, event };
+        let (now, later) = steps.split_at(count.into());
+        *steps = later;
+        Ok(Some(Resolved { record, number, steps: now }))
+    }
+
+    /// As [`Events::next`], of a recording that is read again.
+    #[cold]
+    fn read(&mut self) -> Result<Option<Resolved<'_>>, Error> {
+        let Self::Read { reader, ledger, steps } = self else { return Ok(None) };
+        let Some(record) = reader.next_record()? else { return Ok(None) };
+        steps.clear();
+        let number = ledger.add(&record.event, steps);
+        Ok(Some(Resolved { record, number, steps }))
     }
 }
 

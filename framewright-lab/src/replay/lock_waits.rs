@@ -80,6 +80,13 @@ struct Cpu {
     hold: Option<Hold>,
 }
 
+impl Cpu {
+    /// Whether an event that is not under a zone lock changes nothing.
+    fn is_idle(&self) -> bool {
+        self.waited.is_none() && self.named.is_none() && self.hold.is_none()
+    }
+}
+
 /// Collects waits and holds, event by event.
 #[derive(Debug, Default)]
 pub(crate) struct LockWaits {
@@ -95,6 +102,7 @@ pub(crate) struct LockWaits {
 
 impl LockWaits {
     /// Adds an event of a CPU at the time `nanos`. `zone_of` returns the zone of a frame.
+    #[inline]
     pub(crate) fn add(
         &mut self,
         cpu: u16,
@@ -102,6 +110,20 @@ impl LockWaits {
         event: &Event,
         zone_of: impl Fn(u64) -> usize,
     ) {
+        let is_unlocked = matches!(
+            event,
+            Event::Alloc { .. }
+                | Event::AllocFailed { .. }
+                | Event::Free { .. }
+                | Event::FreeBatched { .. }
+        );
+        // Most events are of this kind, and follow another of it.
+        if !is_unlocked || !self.cpus.get(usize::from(cpu)).is_some_and(Cpu::is_idle) {
+            self.add_any(cpu, nanos, event, zone_of);
+        }
+    }
+
+    fn add_any(&mut self, cpu: u16, nanos: u64, event: &Event, zone_of: impl Fn(u64) -> usize) {
         let number = cpu;
         let cpu = usize::from(cpu);
         if self.cpus.len() <= cpu {
@@ -303,6 +325,16 @@ mod tests {
         let waits = of(&events);
         assert_eq!((waits.of_zone(0).holds, waits.of_zone(0).hold_nanos), (2, 20));
         assert_eq!((waits.of_zone(1).holds, waits.of_zone(1).hold_nanos), (1, 0));
+    }
+
+    #[test]
+    fn an_event_outside_the_lock_ends_a_hold_and_what_a_wait_has_left() {
+        let held = of(&[(0, 10, LOCKED), (0, 20, FREED), (0, 25, FREED), (0, 30, LOCKED)]);
+        assert_eq!((held.of_zone(0).holds, held.of_zone(0).hold_nanos), (2, 0));
+        let waited = of(&[(0, 1, begin(OTHER)), (0, 2, end(OTHER)), (0, 3, FREED), (0, 4, LOCKED)]);
+        assert_eq!(waited.zone_locks().count(), 0);
+        let named = of(&[(0, 1, Event::ZoneWait { nanos: 700 }), (0, 2, FREED), (0, 3, LOCKED)]);
+        assert_eq!(named.named(), None);
     }
 
     #[test]
