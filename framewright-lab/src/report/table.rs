@@ -1,6 +1,6 @@
 //! Tables, plain or coloured.
 
-use comfy_table::{Attribute, Cell, CellAlignment, Color, ColumnConstraint, presets};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, presets};
 use std::fmt;
 
 use super::Point;
@@ -14,6 +14,16 @@ pub enum Style {
     Coloured,
 }
 
+impl Style {
+    /// A cell with this text, between `mark` and its end if there is a mark and colour is allowed.
+    fn cell(self, text: &str, mark: Option<char>) -> Cell {
+        match (self, mark) {
+            (Self::Coloured, Some(mark)) => Cell::new(format!("{mark}{text}{END}")),
+            _ => Cell::new(text),
+        }
+    }
+}
+
 /// The meaning of a cell, in addition to its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
@@ -25,10 +35,33 @@ pub enum Tone {
     Bad,
 }
 
+impl Tone {
+    /// The mark before a cell of this meaning.
+    fn mark(self) -> Option<char> {
+        match self {
+            Self::Plain => None,
+            Self::Good => Some(GREEN),
+            Self::Bad => Some(RED),
+        }
+    }
+}
+
+// Marks around the text of a cell. They have no width, so columns stay aligned; `Display` puts escape sequences in their
+// place. (The package of tables would build five others for colours.)
+const GREEN: char = '\u{2061}';
+const RED: char = '\u{2062}';
+const BOLD: char = '\u{2063}';
+const END: char = '\u{2064}';
+
+/// The escape sequence of each mark.
+const SEQUENCES: [(char, &str); 4] =
+    [(GREEN, "\x1b[32m"), (RED, "\x1b[31m"), (BOLD, "\x1b[1m"), (END, "\x1b[0m")];
+
 /// A table: a header and rows; the first column is left-aligned, the others are right-aligned.
 #[derive(Clone, Debug)]
 pub struct Table {
     inner: comfy_table::Table,
+    style: Style,
 }
 
 impl Table {
@@ -38,12 +71,7 @@ impl Table {
         inner.load_style(presets::NOTHING);
         // Only the contents determine widths: the output does not depend on the terminal.
         inner.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
-        match style {
-            Style::Plain => inner.force_no_tty(),
-            Style::Coloured => inner.enforce_styling(),
-        };
-        let header = header.into_iter().map(|text| Cell::new(text).add_attribute(Attribute::Bold));
-        inner.set_header(header);
+        inner.set_header(header.into_iter().map(|text| style.cell(text, Some(BOLD))));
         for (index, column) in inner.column_iter_mut().enumerate() {
             if index == 0 {
                 column.set_padding((0, 1));
@@ -51,7 +79,7 @@ impl Table {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        Self { inner }
+        Self { inner, style }
     }
 
     /// Limits lines to `width` characters, if that is possible by wrapping cells of the columns
@@ -81,14 +109,8 @@ impl Table {
 
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = (String, Tone)>) {
-        self.inner.add_row(cells.into_iter().map(|(text, tone)| {
-            let cell = Cell::new(text);
-            match tone {
-                Tone::Plain => cell,
-                Tone::Good => cell.fg(Color::Green),
-                Tone::Bad => cell.fg(Color::Red),
-            }
-        }));
+        let style = self.style;
+        self.inner.add_row(cells.into_iter().map(|(text, tone)| style.cell(&text, tone.mark())));
     }
 
     /// Adds a row of plain text.
@@ -100,7 +122,13 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for line in self.inner.lines() {
-            writeln!(f, "{}", line.trim_end())?;
+            let mut line = line.trim_end().to_owned();
+            if self.style == Style::Coloured {
+                for (mark, sequence) in SEQUENCES {
+                    line = line.replace(mark, sequence);
+                }
+            }
+            writeln!(f, "{line}")?;
         }
         Ok(())
     }
@@ -201,6 +229,24 @@ mod tests {
 
     fn series(values: &[f64]) -> Vec<Point> {
         values.iter().enumerate().map(|(t, v)| Point(t as f64, *v)).collect()
+    }
+
+    fn table(style: Style) -> String {
+        let mut table = Table::new(["", "base", "vs"], style);
+        let cells = [("faults", Tone::Plain), ("10", Tone::Good), ("12345", Tone::Bad)];
+        table.row(cells.map(|(text, tone)| (text.to_owned(), tone)));
+        table.to_string()
+    }
+
+    #[test]
+    fn colours_do_not_move_columns() {
+        let plain = table(Style::Plain);
+        assert_eq!(plain, "        base     vs\nfaults    10  12345\n");
+        let coloured = table(Style::Coloured);
+        assert!(coloured.contains("\x1b[32m10\x1b[0m  \x1b[31m12345\x1b[0m"), "{coloured:?}");
+        let without =
+            SEQUENCES.iter().fold(coloured, |text, (_, sequence)| text.replace(sequence, ""));
+        assert_eq!(without, plain);
     }
 
     #[test]
