@@ -1,11 +1,15 @@
 //! A CPU's use of the depot of a zone: the choice of blocks for the depot, and the return of blocks
 //! from the depot to the buddy.
 
-use super::{ListIndex, Lists, cpu::ZoneOnCpu, packing::pack_outlined, refill::BatchGuard};
+use super::{
+    ListIndex, Lists, Sizing, cpu::ZoneOnCpu, lists::BYPASSES, packing::pack_outlined,
+    refill::BatchGuard,
+};
 use crate::{
     buddy::{Bundle, Bundles},
     observe::DrainReason,
     platform::{Cost, Platform},
+    tuning::Auto,
     types::Order,
     zone::{BlockKind, BlockStack, FlushScope},
 };
@@ -43,18 +47,32 @@ impl DrainBatch {
 }
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
+    /// Whether blocks that leave the lists may go to the depot. With few CPUs only those of a CPU that frees the frames
+    /// of others may, unless a setting demands a depot: blocks that the CPU will allocate itself better return to their
+    /// pageblocks.
+    fn uses_depot(&self, sizing: &Sizing) -> bool {
+        sizing.is_contended()
+            || sizing.frees_of_others()
+            || self.tuning.zone.depot_divisor != Auto::Auto
+    }
+
     /// Decides which blocks go to the depot from now on, by the reason of the drain. The blocks of a
     /// requested drain go to the buddy, and so do all blocks while the zone is below its high watermark.
     /// Otherwise all blocks of a burst of high-order frees go to the depot, because they were allocated on
     /// another CPU and will soon be allocated there again.
-    pub(super) fn set_depot_share(&self, leaving: &mut DrainBatch, reason: DrainReason) {
+    #[inline(never)]
+    pub(super) fn set_depot_share(
+        &self,
+        sizing: &Sizing,
+        leaving: &mut DrainBatch,
+        reason: DrainReason,
+    ) {
         leaving.max_blocks = match reason {
-            DrainReason::Capacity | DrainReason::Threshold => SMALL_BUNDLE,
+            DrainReason::Capacity | DrainReason::Threshold if self.uses_depot(sizing) => {
+                SMALL_BUNDLE
+            }
             DrainReason::HighOrder => u32::MAX,
-            DrainReason::Emptying
-            | DrainReason::Local
-            | DrainReason::Remote
-            | DrainReason::Offline => return,
+            _ => return,
         };
         if !self.zone_is_low() {
             leaving.depot_free = self.zone.depot_free_frames();
@@ -75,8 +93,34 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
                 lists.select_bundles(self.context(), list, frames - moved, &mut leaving.bundles);
             let for_depot = self.move_to_depot_share(leaving);
             if !for_depot || moved >= frames {
-                return moved;
+                break;
             }
+        }
+        // Frees are scattered: the next blocks probably have no neighbours in the store, either.
+        if leaving.max_blocks == SMALL_BUNDLE && leaving.stack.frames() * 4 > moved * 3 {
+            lists.bypasses = BYPASSES;
+        }
+        moved
+    }
+
+    /// While frees are scattered, moves the blocks of a full ring to the blocks for the depot. They are neither
+    /// packed nor do they pass the store, because another CPU will allocate them one by one.
+    #[inline(never)]
+    pub(super) fn pass_on(&self, lists: &mut Lists<'m>, list: ListIndex, leaving: &mut DrainBatch) {
+        let (len, limit) = (self.pages.len(list), self.pages.limit(list));
+        if limit == 0 || len < limit || list.is_emptying() {
+            return;
+        }
+        self.set_depot_share(&lists.sizing, leaving, DrainReason::Capacity);
+        let (order, of) = (list.order(), list.migratetype() as u8);
+        let Some(blocks) = lists.ring(list).get(..len) else { return };
+        let Some(kind) = BlockKind::of(order, of) else { return };
+        let fits = (len as u64) << order.get() <= leaving.depot_free;
+        let has_type = |&frame: &u32| self.zone.type_number(frame) == of;
+        if fits && blocks.iter().all(has_type) && leaving.stack.add_run(kind, blocks) {
+            self.platform.cost(Cost::LooseBlocks, len as u32);
+            self.pages.set_len(list, 0);
+            lists.bypasses -= 1;
         }
     }
 

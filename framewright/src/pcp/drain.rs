@@ -46,12 +46,15 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             };
             let list = ListIndex::freeing(order, of)?;
             leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
+            if lists.bypasses > 0 {
+                at.pass_on(lists, list, &mut leaving);
+            }
             let pushed = lists.push(at.context(), list, frame, &mut leaving.bundles);
             if pushed == Pushed::SwitchedOff {
                 return None;
             }
-            if !leaving.is_empty() && (!list.is_emptying() || lists.burst.lasts()) {
-                at.set_depot_share(&mut leaving, DrainReason::Capacity);
+            if !leaving.bundles.is_empty() && (!list.is_emptying() || lists.burst.lasts()) {
+                at.set_depot_share(&lists.sizing, &mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);
             }
             if list.is_emptying() {
@@ -99,8 +102,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         let mut left = due.frames;
         while left > 0 {
             let mut leaving = DrainBatch::new();
-            self.set_depot_share(&mut leaving, due.reason);
             let moved = self.enter(|at, lists| {
+                at.set_depot_share(&lists.sizing, &mut leaving, due.reason);
                 leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
                 let list = if due.is_bounded() { lists.leaving(list) } else { list };
                 at.select_leaving(lists, list, left, &mut leaving)

@@ -109,8 +109,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     #[inline(never)]
     pub(super) fn return_emptying(&mut self) {
         let mut leaving = DrainBatch::new();
-        self.set_depot_share(&mut leaving, DrainReason::Capacity);
         self.enter(|at, lists| {
+            at.set_depot_share(&lists.sizing, &mut leaving, DrainReason::Capacity);
             leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
             lists.select_emptying(at.context(), &mut leaving.bundles);
             at.move_to_depot_share(&mut leaving);

@@ -24,7 +24,7 @@ const REFILL_MAX: usize = 64;
 
 /// The number of spills that bypass the store after a spill of scattered blocks: the next blocks
 /// are probably scattered, too, and the store would soon displace them.
-const BYPASSES: u8 = 7;
+pub(super) const BYPASSES: u8 = 7;
 
 fn bit(list: ListIndex) -> u32 {
     1 << list.get()

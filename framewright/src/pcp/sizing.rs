@@ -164,6 +164,18 @@ impl Sizing {
         !self.is_contended || self.high_max >= LONG_LISTS
     }
 
+    /// Whether the CPU has freed at least a burst more frames than it has allocated, both lately and in all. Other CPUs
+    /// have then allocated these frames, and will probably allocate them again.
+    pub(super) fn frees_of_others(&self) -> bool {
+        let in_all = self.seen.1 as i64 - self.seen.0 as i64;
+        self.surplus.min(in_all) >= self.burst.into()
+    }
+
+    /// Whether many CPUs share the zone.
+    pub(super) fn is_contended(&self) -> bool {
+        self.is_contended
+    }
+
     /// Unit of refill and drain, in frames.
     pub(crate) fn batch(&self) -> u32 {
         self.batch
@@ -183,10 +195,9 @@ impl Sizing {
         self.high_max == 0
     }
 
-    /// Blocks that the ring of a list may contain: two batches of frames, but at least 2 blocks of
-    /// order 0, or 32 blocks of another order, because otherwise a free of order 3 would often
-    /// spill. For orders 1 to 3, the 32 blocks are limited to an eighth of the frames that the CPU
-    /// may hold. No ring contains more frames than the CPU may hold. The ring for emptying
+    /// Blocks that the ring of a list may contain: two batches of frames, but at least 32 blocks,
+    /// because otherwise a free of order 3, or any free in a small zone, would often spill. For
+    /// orders 0 to 3, the 32 blocks are limited to an eighth of the frames that the CPU may hold. No ring contains more frames than the CPU may hold. The ring for emptying
     /// pageblocks contains as many frames as one hold of the zone lock may free in different
     /// pageblocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
@@ -202,7 +213,6 @@ impl Sizing {
         // map spill.
         let frames = 2 * (self.batch + 1);
         let least = match order {
-            Order::ZERO => 2,
             Order::PAGEBLOCK => 32,
             _ => ((self.high_max / 8) >> order.get()).clamp(2, 32),
         };
@@ -318,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn rings_hold_two_batches_or_32_larger_blocks() {
+    fn rings_hold_two_batches_or_32_blocks() {
         let limits = |managed, cpus| {
             let sizing = Sizing::new(&PcpTuning::default(), managed, managed / 500, cpus, 4096);
             [0, 1, 2, 3, 9].map(|order| {
@@ -329,9 +339,9 @@ mod tests {
         assert_eq!(limits(GIB, 2), [128, 64, 32, 32, 32]);
         assert_eq!(limits(GIB / 4, 2), [32, 32, 32, 32, 8]);
         // The CPU may hold 512 frames here, and 64 in the last case. An eighth of that limits the
-        // rings of orders 1 to 3.
-        assert_eq!(limits(GIB / 16, 4), [8, 32, 16, 8, 1]);
-        assert_eq!(limits(GIB / 64, 8), [4, 4, 2, 2, 0]);
+        // rings of orders 0 to 3.
+        assert_eq!(limits(GIB / 16, 4), [32, 32, 16, 8, 1]);
+        assert_eq!(limits(GIB / 64, 8), [8, 4, 2, 2, 0]);
     }
 
     #[test]
@@ -358,6 +368,25 @@ mod tests {
         assert_eq!(next_refill(Order::ZERO, 1001), 252);
         assert_eq!(next_refill(Order::new(1).unwrap(), 1), 63);
         assert_eq!(next_refill(Order::PAGEBLOCK, 1), 2016);
+    }
+
+    #[test]
+    fn a_cpu_frees_frames_of_others_after_a_burst_beyond_all_that_it_allocated() {
+        let (mut sizing, traffic) = (sizing(GIB / 16), Traffic::new());
+        let burst = u64::from(sizing.burst);
+        let mut frees = |frames| {
+            (0..frames).for_each(|_| traffic.count_free(ListIndex::MOVABLE, Order::ZERO));
+            sizing.observe(&traffic);
+            sizing.frees_of_others()
+        };
+        (0..5000).for_each(|_| traffic.count_alloc(Order::ZERO));
+        assert!(!frees(0));
+        assert!(!frees(5000), "all its own");
+        assert!(!frees(burst - 1));
+        assert!(frees(burst));
+        // It allocates again: lately it has not freed a burst more than that.
+        traffic.count_alloc(Order::ZERO);
+        assert!(!frees(0));
     }
 
     #[test]

@@ -13,11 +13,11 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         let mut left = due.frames;
         while left > 0 {
             let mut gone = Bundles::new();
-            // Nothing goes to the depot. The watermark is read nevertheless, so that this method
-            // differs from the default one only in the selection under the lock.
-            self.set_depot_share(&mut DrainBatch::new(), due.reason);
             let mut refusals = Refusals::default();
             let moved = self.enter(|at, lists| {
+                // Nothing goes to the depot. The watermark is read nevertheless, so that this method
+                // differs from the default one only in the selection under the lock.
+                at.set_depot_share(&lists.sizing, &mut DrainBatch::new(), due.reason);
                 gone.limit_pageblocks(lists.sizing.hold_pageblocks());
                 at.select_and_give(lists, list, left, &mut gone, &mut refusals)
             });

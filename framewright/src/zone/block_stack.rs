@@ -178,8 +178,9 @@ impl BlockStack {
     /// Adds the blocks of a bundle. Returns `false` if they do not fit.
     #[inline(always)]
     pub(crate) fn add(&mut self, kind: BlockKind, bundle: Bundle) -> bool {
-        if self.used == 0 || self.runs[self.used - 1].kind != kind {
-            return self.add_run(kind, bundle);
+        let is_same = self.used().last().is_some_and(|run| run.kind == kind);
+        if !is_same && !self.add_run(kind, &[]) {
+            return false;
         }
         let run = &mut self.runs[self.used - 1];
         let places = usize::from(run.end)..usize::from(run.end) + bundle.blocks() as usize;
@@ -191,9 +192,12 @@ impl BlockStack {
         true
     }
 
+    /// Adds a run of blocks. Returns `false` if they do not fit.
     #[inline(never)]
-    fn add_run(&mut self, kind: BlockKind, bundle: Bundle) -> bool {
-        self.open(kind, 0).is_some() && self.add(kind, bundle)
+    pub(crate) fn add_run(&mut self, kind: BlockKind, blocks: &[u32]) -> bool {
+        let Some(entries) = self.open(kind, blocks.len()) else { return false };
+        entries.copy_from_slice(blocks);
+        true
     }
 
     /// Adds a run of `count` blocks and returns its entries, which the caller writes; `None` if

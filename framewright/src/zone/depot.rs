@@ -12,7 +12,8 @@
 //! served from pageblocks of another type, all blocks of its own type are returned. Before a request
 //! is refused, all blocks are returned. The depot takes nothing while memory is short or a pageblock
 //! is isolated. A drain hands over *bundles*: neighbouring blocks of one 64-frame group. Bundles of at
-//! most two blocks go to the depot, since larger ones are cheap to free. In a burst of high-order
+//! most two blocks go to the depot, since larger ones are cheap to free. While most are so small, full rings are handed
+//! over as numbers. In a burst of high-order
 //! frees all bundles do, because another CPU allocates them again soon, while they are still in a
 //! cache.
 //!
@@ -43,15 +44,19 @@ const CHUNK_BLOCKS: usize = 62;
 /// No chunk.
 const NIL: u32 = u32::MAX;
 
-/// A zone that at most this many CPUs share has no depot by default: the lists of the CPUs suffice.
-const FEW_CPUS: u64 = 8;
 /// By default the depot of a zone may contain at most the frames of the zone divided by this.
 const SHARE: u64 = 128;
+/// If at most this many CPUs share a zone, its depot by default contains no more than [`FEW_CPUS_MAX`] frames, because
+/// only a CPU that frees the frames of another uses the depot.
+const FEW_CPUS: u64 = 8;
+/// Four times the frames that one refill takes from the depot.
+const FEW_CPUS_MAX: u64 = 512;
 
 /// Frames that the depot of a zone of `managed` frames may contain if `cpus` CPUs share the zone.
 pub(crate) fn depot_frames(tuning: &ZoneTuning, managed: u64, cpus: u64) -> u64 {
     match tuning.depot_divisor {
-        Auto::Auto if cpus <= FEW_CPUS => 0,
+        Auto::Auto if cpus <= 1 => 0,
+        Auto::Auto if cpus <= FEW_CPUS => (managed / SHARE).min(FEW_CPUS_MAX),
         Auto::Auto => managed / SHARE,
         Auto::Fixed(0) => 0,
         Auto::Fixed(divisor) => managed / u64::from(divisor),

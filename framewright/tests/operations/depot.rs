@@ -2,6 +2,8 @@
 //! any order. No request fails because of the depot.
 
 use crate::support::machine::{Machine, Metadata, cpu};
+use std::collections::VecDeque;
+
 use framewright::{
     Block, Config, CpuToken, FrameRange, Layout, Memory, MigrateType, Order, Pfn, Request, ZoneId,
     tuning::Auto,
@@ -119,7 +121,7 @@ fn the_depot_respects_its_limit() {
 }
 
 #[test]
-fn only_zones_that_many_cpus_share_have_a_depot_by_default() {
+fn only_zones_that_cpus_share_have_a_depot_by_default() {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(1 << 20)).unwrap().into()];
     let of = |cpus, divisor| {
         let mut config = Config::new(&map, cpus);
@@ -128,11 +130,43 @@ fn only_zones_that_many_cpus_share_have_a_depot_by_default() {
         assert!(layout.bytes_per_frame() < 0.5, "{}", layout.bytes_per_frame());
         layout.parts().find(|part| part.name == "depots").unwrap().bytes
     };
-    assert_eq!((of(8, Auto::Auto), of(64, Auto::Fixed(0))), (0, 0));
+    assert_eq!((of(1, Auto::Auto), of(64, Auto::Fixed(0))), (0, 0));
+    // Up to 8 CPUs need no more than 512 frames.
+    assert!((2048..6144).contains(&of(2, Auto::Auto)), "{}", of(2, Auto::Auto));
+    assert_eq!(of(2, Auto::Auto), of(8, Auto::Auto));
     // Four bytes for each frame that the depot can hold, a 128th of all, and up to a quarter more.
     let bytes = 4 * (1 << 20) / 128;
     assert!((bytes..bytes + bytes / 4).contains(&of(9, Auto::Auto)), "{}", of(9, Auto::Auto));
     assert_eq!(of(2, Auto::Fixed(128)), of(9, Auto::Auto));
+}
+
+/// By default, a CPU of few uses the depot only for frames that others have allocated. While frees are scattered, a
+/// full ring passes to the depot as a whole.
+#[test]
+fn few_cpus_use_the_depot_for_frames_of_others() {
+    // The depot is not bound to the pageblocks of one hold.
+    with_settings(&[("zone.depot_divisor", "auto"), ("pcp.hold_pageblocks", "1")], |memory| {
+        let mut first = memory.cpu(cpu(0)).unwrap();
+        for _ in 0..2 {
+            let own = take(&mut first, PAGE, FRAMES / 2);
+            scatter(&mut first, own);
+        }
+        assert_eq!(memory.stats().to_depot, 0);
+        let mut second = memory.cpu(cpu(1)).unwrap();
+        let mut kept: VecDeque<_> = take(&mut first, PAGE, FRAMES / 2).into();
+        for turn in 0..FRAMES as usize {
+            kept.push_back(first.alloc(PAGE).unwrap());
+            let block = kept.swap_remove_back(turn * 997 % kept.len()).unwrap();
+            second.free(block).unwrap();
+        }
+        let stats = memory.cpu_stats(cpu(1)).unwrap();
+        assert!(stats.to_depot > FRAMES * 3 / 4, "{stats:?}");
+        assert!(stats.zone_lock_acquisitions < FRAMES / 8, "{stats:?}");
+        kept.into_iter().for_each(|block| second.free(block).unwrap());
+        drop((first, second));
+        memory.drain_all();
+        assert_eq!(memory.free(), FRAMES);
+    });
 }
 
 #[test]
