@@ -197,9 +197,9 @@ impl Sizing {
 
     /// Blocks that the ring of a list may contain: two batches of frames, but at least 32 blocks,
     /// because otherwise a free of order 3, or any free in a small zone, would often spill. For
-    /// orders 0 to 3, the 32 blocks are limited to an eighth of the frames that the CPU may hold. No ring contains more frames than the CPU may hold. The ring for emptying
-    /// pageblocks contains as many frames as one hold of the zone lock may free in different
-    /// pageblocks.
+    /// orders 0 to 3, the 32 blocks are limited to an eighth of the frames that the CPU may hold.
+    /// No ring contains more frames than the CPU may hold. The ring for emptying pageblocks contains
+    /// as many frames as one hold of the zone lock may free in different pageblocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         if self.is_disabled() {
             return 0;

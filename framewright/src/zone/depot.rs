@@ -12,10 +12,9 @@
 //! served from pageblocks of another type, all blocks of its own type are returned. Before a request
 //! is refused, all blocks are returned. The depot takes nothing while memory is short or a pageblock
 //! is isolated. A drain hands over *bundles*: neighbouring blocks of one 64-frame group. Bundles of at
-//! most two blocks go to the depot, since larger ones are cheap to free. While most are so small, full rings are handed
-//! over as numbers. In a burst of high-order
-//! frees all bundles do, because another CPU allocates them again soon, while they are still in a
-//! cache.
+//! most two blocks go to the depot, since larger ones are cheap to free. While most are so small,
+//! full rings are handed over as numbers. In a burst of high-order frees all bundles go to the depot,
+//! because another CPU allocates them again soon, while they are still in a cache.
 //!
 //! Blocks that do not circulate are returned as well. For each stack the least height within an
 //! interval is recorded. The blocks below that height were not used in this interval (Bonwick's
