@@ -15,12 +15,16 @@ pub enum Style {
 }
 
 impl Style {
-    /// A cell with this text, between `mark` and its end if there is a mark and colour is allowed.
+    /// A cell with this text. If there is a mark and colour is allowed, each word is between it and its end: the cell
+    /// may be wrapped between words.
     fn cell(self, text: &str, mark: Option<char>) -> Cell {
-        match (self, mark) {
-            (Self::Coloured, Some(mark)) => Cell::new(format!("{mark}{text}{END}")),
-            _ => Cell::new(text),
-        }
+        let Some(mark) = mark.filter(|_| self == Self::Coloured) else { return Cell::new(text) };
+        let words = text.split(' ').map(|word| match word {
+            "" => String::new(),
+            word => format!("{mark}{word}{END}"),
+        });
+        let words: Vec<String> = words.collect();
+        Cell::new(words.join(" "))
     }
 }
 
@@ -247,6 +251,16 @@ mod tests {
         let without =
             SEQUENCES.iter().fold(coloured, |text, (_, sequence)| text.replace(sequence, ""));
         assert_eq!(without, plain);
+    }
+
+    #[test]
+    fn a_wrapped_header_is_bold_in_each_line() {
+        let mut table = Table::new(["", "list hits"], Style::Coloured);
+        table.plain_row(["zone".to_owned(), "7".to_owned()]);
+        let text = table.within(12, &[1]).to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].ends_with("\x1b[1mlist\x1b[0m"), "{text:?}");
+        assert!(lines[1].ends_with("\x1b[1mhits\x1b[0m"), "{text:?}");
     }
 
     #[test]
