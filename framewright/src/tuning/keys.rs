@@ -240,7 +240,7 @@ pub const KEYS: &[Key] = &[
         range: "auto, 0, or 8 to 1000000",
         meaning: "one frame in N of a zone may be in its depot, through which frames pass from CPU to \
                   CPU; 0: none; auto: 128 if more than 8 CPUs share the zone, none if one CPU has it, \
-                  else 128 but at most 512 frames, and only frames that another CPU has allocated",
+                  else 128 but at most 512 frames, and only of CPUs that free the frames of others",
         source: "Framewright, after Bonwick and Adams 2001; run page-fault --machine one-zone-64 \
                  --free-order random --vs zone.depot_divisor=0 shows what it gains",
         field: |t| Field::auto_or_zero(&mut t.zone.depot_divisor, 8, 1_000_000),
