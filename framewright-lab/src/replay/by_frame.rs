@@ -2,10 +2,14 @@
 
 use rustc_hash::FxHashMap;
 
+use super::large;
 use super::survey::{PAGEBLOCK, pageblock};
 
 /// The numbers of the frames of a pageblock.
 type Numbers = [u32; PAGEBLOCK as usize];
+
+/// The pageblocks of 64 GiB, for which there is space from the start.
+const USUAL: usize = 1 << 15;
 
 /// A number for each frame; zero, unless another was set.
 pub(super) struct ByFrame {
@@ -18,7 +22,11 @@ pub(super) struct ByFrame {
 
 impl Default for ByFrame {
     fn default() -> Self {
-        Self { pageblocks: FxHashMap::default(), numbers: Vec::new(), last: (u64::MAX, 0) }
+        Self {
+            pageblocks: FxHashMap::default(),
+            numbers: large::vector(USUAL),
+            last: (u64::MAX, 0),
+        }
     }
 }
 
@@ -42,6 +50,21 @@ impl ByFrame {
             self.last = (number, self.index_of(number));
         }
         &mut self.numbers[self.last.1][(pfn % PAGEBLOCK) as usize..][..frames as usize]
+    }
+
+    /// The sum of the numbers of some frames.
+    pub(super) fn sum(&self, frames: impl Iterator<Item = u64>) -> u32 {
+        let mut last = self.last;
+        let mut sum = 0u32;
+        for pfn in frames {
+            let number = pageblock(pfn);
+            if last.0 != number {
+                let Some(&index) = self.pageblocks.get(&number) else { continue };
+                last = (number, index);
+            }
+            sum = sum.wrapping_add(self.numbers[last.1][(pfn % PAGEBLOCK) as usize]);
+        }
+        sum
     }
 
     fn index_of(&mut self, number: u64) -> usize {

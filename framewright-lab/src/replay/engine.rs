@@ -1,10 +1,13 @@
 //! Replays event by event, in recorded order.
 
+use std::hint::black_box;
+
 use framewright::{Order, Request, ZoneKind};
 
 use super::allocator::Allocator;
-use super::kept::{Events, Resolved};
+use super::kept::{Events, Resolved, SOON};
 use super::kernel::KernelCounter;
+use super::large;
 use super::ledger::{Step, order_of};
 use super::lists;
 use super::lock_waits::LockWaits;
@@ -24,6 +27,9 @@ use crate::workloads::world::Frames;
 const SAMPLES: u64 = 200;
 /// Interval of progress reports, in events.
 const PROGRESS_EVERY: u64 = 1 << 14;
+
+/// The number of blocks for which there is space from the start.
+const USUAL: usize = 1 << 20;
 
 /// A replay under way.
 pub(super) struct Engine<'s, A: Allocator> {
@@ -58,7 +64,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
             kernel: vec![KernelCounter::default(); usize::from(machine.cpus())],
             machine,
             stand_ins,
-            blocks: Vec::new(),
+            blocks: large::vector(USUAL),
             survey,
             plan,
             logical: Logical::default(),
@@ -94,6 +100,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
         let mut next_sample = every;
         let mut last = self.survey.first_nanos;
         self.sample(last);
+        self.look_ahead(&events);
         while let Some(Resolved { record, number, steps }) = events.next()? {
             if record.cpu >= self.machine.cpus() {
                 let (file, line) = (self.survey.file.clone(), record.line);
@@ -110,6 +117,9 @@ impl<'s, A: Allocator> Engine<'s, A> {
                 self.sample(last);
                 next_sample += every;
             }
+            if replayed.is_multiple_of(SOON as u64) {
+                self.look_ahead(&events);
+            }
             if replayed.is_multiple_of(PROGRESS_EVERY) {
                 progress(replayed as f64 / self.survey.events.max(1) as f64);
             }
@@ -123,6 +133,12 @@ impl<'s, A: Allocator> Engine<'s, A> {
             tracks.finish();
         }
         Ok(())
+    }
+
+    /// Reads the blocks that the next events free. The processor waits for many of them at the same time.
+    fn look_ahead(&self, events: &Events<'_>) {
+        let is_there = |number: u32| self.blocks.get(number as usize).is_some_and(Option::is_some);
+        black_box(events.frees_soon().filter(|&number| is_there(number)).count());
     }
 
     /// Adds the holds and waits of an event to the trace, if there is one.
@@ -154,11 +170,13 @@ impl<'s, A: Allocator> Engine<'s, A> {
                     self.fallback(record, false, (order, migratetype), None, number < claims);
                 }
             }
-            Event::Free { order, .. } => {
+            Event::Free { pfn, order } => {
+                let order = order_of(order);
                 self.logical.frees += 1;
-                self.logical.free_frames += order_of(order).frames();
-                match number {
-                    0 => self.free_parts(record.cpu, steps),
+                self.logical.free_frames += order.frames();
+                match (number, steps) {
+                    (0, []) => self.free_parts(record.cpu, &[Step::Unseen { pfn, order }]),
+                    (0, _) => self.free_parts(record.cpu, steps),
                     _ => self.free(record.cpu, number),
                 }
             }

@@ -4,7 +4,9 @@
 use std::slice;
 
 use super::{
+    large,
     ledger::{Ledger, Step},
+    packed::Packed,
     survey::Recording,
 };
 use crate::{
@@ -12,12 +14,15 @@ use crate::{
     trace::{Event, Record, TraceReader},
 };
 
-/// The maximum number of events and half steps: 256 MiB, more than eight million events.
-const MOST: usize = (256 << 20) / size_of::<KeptRecord>();
+/// The maximum number of events and steps, of which each has 16 bytes: 256 MiB.
+const MOST: usize = (256 << 20) / size_of::<Packed>();
 
-/// A record without its line, which only errors need.
+/// The number of events of which [`Events::frees_soon`] tells.
+pub(super) const SOON: usize = 64;
+
+/// An event that is not packed, without its line, which only errors need.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct KeptRecord {
+pub(super) struct Rare {
     cpu: u16,
     /// The number of its steps.
     steps: u16,
@@ -29,12 +34,20 @@ pub(super) struct KeptRecord {
 /// The events of a recording.
 #[derive(Clone, Debug)]
 pub(super) enum Kept {
-    All {
-        events: Vec<KeptRecord>,
-        /// The steps of all events, in order.
-        steps: Vec<Step>,
-    },
+    All(All),
     TooMany,
+}
+
+/// All events, in order.
+#[derive(Clone, Debug)]
+pub(super) struct All {
+    events: Vec<Packed>,
+    /// Those that are not packed.
+    rare: Vec<Rare>,
+    /// The steps of these.
+    steps: Vec<Step>,
+    /// The time of the last event.
+    nanos: u64,
 }
 
 /// An event, and what it does to the blocks of the ledger.
@@ -48,7 +61,8 @@ pub(super) struct Resolved<'k> {
 
 impl Default for Kept {
     fn default() -> Self {
-        Self::All { events: Vec::new(), steps: Vec::new() }
+        let events = large::vector(MOST);
+        Self::All(All { events, rare: Vec::new(), steps: Vec::new(), nanos: 0 })
     }
 }
 
@@ -59,21 +73,51 @@ impl Kept {
     }
 
     fn add_within(&mut self, most: usize, resolved: &Resolved<'_>) {
-        let &Resolved { record: Record { cpu, nanos, event, .. }, number, steps: more } = resolved;
-        match (self, u16::try_from(more.len())) {
-            (Self::All { events, steps }, Ok(count)) if events.len() + steps.len() / 2 < most => {
-                steps.extend_from_slice(more);
-                events.push(KeptRecord { cpu, steps: count, number, nanos, event });
-            }
-            (kept, _) => *kept = Self::TooMany,
+        let Self::All(all) = self else { return };
+        if !all.add(resolved) || all.size() > most {
+            *self = Self::TooMany;
         }
+    }
+}
+
+impl All {
+    /// Adds an event. Returns whether it could be added.
+    #[inline]
+    fn add(&mut self, resolved: &Resolved<'_>) -> bool {
+        let &Resolved { ref record, number, steps } = resolved;
+        let packed = if steps.is_empty() { Packed::new(record, number, self.nanos) } else { None };
+        self.events.push(packed.unwrap_or(Packed::NONE));
+        self.nanos = record.nanos;
+        packed.is_some() || self.add_rare(resolved)
+    }
+
+    fn add_rare(&mut self, resolved: &Resolved<'_>) -> bool {
+        let &Resolved { record: Record { cpu, nanos, event, .. }, number, steps } = resolved;
+        let Ok(count) = u16::try_from(steps.len()) else { return false };
+        self.steps.extend_from_slice(steps);
+        self.rare.push(Rare { cpu, steps: count, number, nanos, event });
+        true
+    }
+
+    /// Its size in units of 16 bytes.
+    fn size(&self) -> usize {
+        self.events.len() + 2 * self.rare.len() + self.steps.len()
     }
 }
 
 /// The events of a recording, in order.
 pub(super) enum Events<'k> {
-    Kept { events: slice::Iter<'k, KeptRecord>, steps: &'k [Step] },
+    Kept(Rest<'k>),
     Read { reader: Box<TraceReader>, ledger: Ledger, steps: Vec<Step> },
+}
+
+/// The events that are not yet replayed.
+pub(super) struct Rest<'k> {
+    events: slice::Iter<'k, Packed>,
+    rare: slice::Iter<'k, Rare>,
+    steps: &'k [Step],
+    /// The time of the event before them.
+    nanos: u64,
 }
 
 impl<'k> Events<'k> {
@@ -84,7 +128,9 @@ impl<'k> Events<'k> {
     /// No events were kept, and the recording cannot be read.
     pub(super) fn of(kept: &'k Kept, recording: &Recording) -> Result<Self, Error> {
         Ok(match kept {
-            Kept::All { events, steps } => Self::Kept { events: events.iter(), steps },
+            Kept::All(All { events, rare, steps, .. }) => {
+                Self::Kept(Rest { events: events.iter(), rare: rare.iter(), steps, nanos: 0 })
+            }
             Kept::TooMany => {
                 let (ledger, steps) = (Ledger::default(), Vec::new());
                 Self::Read { reader: Box::new(recording.reader()?), ledger, steps }
@@ -99,14 +145,19 @@ impl<'k> Events<'k> {
     /// The recording cannot be read further.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Result<Option<Resolved<'_>>, Error> {
-        let Self::Kept { events, steps } = self else { return self.read() };
-        let Some(&KeptRecord { cpu, steps: count, number, nanos, event }) = events.next() else {
-            return Ok(None);
+        match self {
+            Self::Kept(rest) => Ok(rest.next()),
+            Self::Read { .. } => self.read(),
+        }
+    }
+
+    /// The numbers of blocks that some of the next events free, as far as they are known yet.
+    pub(super) fn frees_soon(&self) -> impl Iterator<Item = u32> {
+        let events = match self {
+            Self::Kept(rest) => rest.events.as_slice(),
+            Self::Read { .. } => &[],
         };
-        let record = Record { line: 0, cpu, nanos, event };
-        let (now, later) = steps.split_at(count.into());
-        *steps = later;
-        Ok(Some(Resolved { record, number, steps: now }))
+        events.iter().take(SOON).filter_map(|event| event.frees())
     }
 
     /// As [`Events::next`], of a recording that is read again.
@@ -120,6 +171,25 @@ impl<'k> Events<'k> {
     }
 }
 
+impl<'k> Rest<'k> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<Resolved<'k>> {
+        let resolved = match self.events.next()?.unpack(self.nanos) {
+            Some((record, number)) => Resolved { record, number, steps: &[] },
+            None => self.next_rare()?,
+        };
+        self.nanos = resolved.record.nanos;
+        Some(resolved)
+    }
+
+    fn next_rare(&mut self) -> Option<Resolved<'k>> {
+        let &Rare { cpu, steps, number, nanos, event } = self.rare.next()?;
+        let (now, later) = self.steps.split_at(steps.into());
+        self.steps = later;
+        Some(Resolved { record: Record { line: 0, cpu, nanos, event }, number, steps: now })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use framewright::Order;
@@ -127,8 +197,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_kept_in_32_bytes() {
-        assert_eq!((size_of::<Event>(), size_of::<KeptRecord>(), size_of::<Step>()), (16, 32, 16));
+    fn rare_events_are_kept_in_32_bytes_and_steps_in_16() {
+        assert_eq!((size_of::<Event>(), size_of::<Rare>(), size_of::<Step>()), (16, 32, 16));
+    }
+
+    #[test]
+    fn events_return_in_order_with_their_times_and_steps() {
+        let steps = &[Step::Unseen { pfn: 8, order: Order::ZERO }; 2];
+        let event = |nanos, event, steps| Resolved {
+            record: Record { cpu: 3, nanos, line: 0, event },
+            number: 7,
+            steps,
+        };
+        let all = [
+            event(9 << 40, Event::Other, &[]),
+            event((9 << 40) + 1, Event::Free { pfn: 8, order: 1 }, steps),
+            event((9 << 40) + 5, Event::FreeBatched { pfn: 8 }, &[]),
+            event(9 << 40, Event::ContentionEnd { lock: u64::MAX }, &[]),
+            event(
+                (9 << 40) + 2,
+                Event::PcpuDrain { pfn: 6, order: 1, migratetype: 2 },
+                &steps[1..],
+            ),
+        ];
+        let mut kept = Kept::default();
+        all.iter().for_each(|resolved| kept.add(resolved));
+        let Kept::All(found) = &kept else { panic!("there are five events") };
+        assert_eq!((found.events.len(), found.rare.len()), (5, 4));
+        let recording = Recording::from_bytes("t", Vec::new());
+        let mut events = Events::of(&kept, &recording).unwrap();
+        for Resolved { record, number, steps } in all {
+            let next = events.next().unwrap().unwrap();
+            assert_eq!((next.record, next.number, next.steps), (record, number, steps));
+        }
+        assert!(events.next().unwrap().is_none());
     }
 
     #[test]
@@ -137,15 +239,15 @@ mod tests {
         let plain = Resolved { record, number: 0, steps: &[] };
         let mut kept = Kept::default();
         (0..3).for_each(|_| kept.add_within(3, &plain));
-        assert!(matches!(&kept, Kept::All { events, .. } if events.len() == 3));
+        assert!(matches!(&kept, Kept::All(all) if all.size() == 3));
         (0..2).for_each(|_| kept.add_within(3, &plain));
         assert!(matches!(kept, Kept::TooMany));
 
         let steps = &[Step::Unseen { pfn: 0, order: Order::ZERO }; 6];
         let mut kept = Kept::default();
-        kept.add_within(3, &Resolved { steps, ..plain });
-        assert!(matches!(kept, Kept::All { .. }));
-        kept.add_within(3, &plain);
+        kept.add_within(9, &Resolved { steps, ..plain });
+        assert!(matches!(&kept, Kept::All(all) if all.size() == 9));
+        kept.add_within(9, &plain);
         assert!(matches!(kept, Kept::TooMany));
     }
 }

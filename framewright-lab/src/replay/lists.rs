@@ -33,8 +33,6 @@ use crate::{
 const NEIGHBOURS: u8 = 6;
 /// Frames between two checks of the lists' limit: the default batch of a zone of 1 GiB or more.
 const LOOK_EVERY: usize = 63;
-/// Maximum number of times that a block is freed onto CPU lists.
-const OFFERS: usize = 4;
 
 /// Raises the limit of a CPU's lists for a zone to that of the kernel's lists. The limit adapts to
 /// use. While all memory is free, this function therefore allocates and frees, and then drains the
@@ -109,37 +107,21 @@ fn to_frames<A: Allocator>(machine: &mut A, block: A::Block, frames: &mut Vec<A:
     to_frames(machine, high, frames);
 }
 
-/// Frees blocks to a CPU's lists. Blocks that do not stay there are free in the zone.
-///
-/// Lists above their limit give blocks back to the zone. These are allocated and freed again, until
-/// hardly any block goes back, or the lists can hold no more: they may be smaller than those of the
-/// kernel.
+/// Frees blocks to a CPU's lists. Blocks that do not stay there are free in the zone: the lists may be smaller than those
+/// of the kernel.
 pub(super) fn fill<'m>(
     machine: &mut Machine<'_, 'm>,
     cpu: u16,
     zone: &ZonePlan,
-    mut blocks: Vec<Block<'m>>,
+    blocks: Vec<Block<'m>>,
 ) {
-    let offered: Vec<_> =
-        blocks.iter().map(|block| (block.pfn(), block.order(), type_of(machine, block))).collect();
-    for _ in 0..OFFERS {
-        for block in blocks.drain(..) {
-            let page = request(zone, block.order(), type_of(machine, &block));
-            machine.free(cpu, block);
-            // An uninterrupted series of frees would increase the number of drained blocks.
-            if let Some(block) = machine.alloc(cpu, page) {
-                machine.free(cpu, block);
-            }
-        }
-        let back = |&(pfn, order, of): &(Pfn, Order, MigrateType)| machine.alloc_at(pfn, order, of);
-        blocks.extend(offered.iter().filter_map(back));
-        if blocks.is_empty() {
-            break;
-        }
-    }
     for block in blocks {
-        let freed = machine.memory().free_bypassing_lists(block);
-        debug_assert!(freed.is_ok(), "the block is of another memory");
+        let page = request(zone, block.order(), type_of(machine, &block));
+        machine.free(cpu, block);
+        // An uninterrupted series of frees would increase the number of drained blocks.
+        if let Some(block) = machine.alloc(cpu, page) {
+            machine.free(cpu, block);
+        }
     }
 }
 

@@ -32,9 +32,11 @@
 //! | `survey`    | first reading: validity, CPUs, necessary memory                 |
 //! | `requests`  | the recorded requests by order, migratetype, flags and process  |
 //! | `kept`      | the events from the first reading                               |
+//! | `packed`    | an event in 16 bytes                                            |
 //! | `census`    | the state of the recorded frames at the start                   |
 //! | `ledger`    | the recorded blocks that are allocated, by number               |
 //! | `by_frame`  | a number for each recorded frame                                |
+//! | `large`     | vectors on huge pages                                           |
 //! | `plan`      | the machine to build: zones, CPUs, memory in use and free       |
 //! | `layout`    | positions for free blocks in a pageblock                        |
 //! | `map`       | the position and layout of each pageblock of a zone             |
@@ -59,6 +61,7 @@ mod engine;
 mod holds;
 mod kept;
 mod kernel;
+mod large;
 mod layout;
 mod ledger;
 mod library;
@@ -67,6 +70,7 @@ mod lists;
 mod lock_waits;
 mod machine;
 mod map;
+mod packed;
 mod plan;
 mod report;
 mod requests;

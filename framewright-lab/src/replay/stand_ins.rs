@@ -127,9 +127,14 @@ impl<B: Frames> StandIns<B> {
         taken: &mut Vec<B>,
     ) -> bool {
         let blocks = &self.places[place].blocks;
-        let first = blocks.partition_point(|block| end(block) <= offset);
         let last = blocks.partition_point(|block| start(block) < offset + order.frames());
-        let frames: u64 = blocks[first..last].iter().map(|block| block.order().frames()).sum();
+        let (mut first, mut frames) = (last, 0);
+        while let Some(before) = first.checked_sub(1)
+            && start(&blocks[before]) + blocks[before].order().frames() > offset
+        {
+            frames += blocks[before].order().frames();
+            first = before;
+        }
         // Aligned blocks nest: either one block contains the frames, or the frames consist of whole
         // blocks.
         if frames < order.frames() {
@@ -223,13 +228,9 @@ impl<B: Frames> StandIns<B> {
 }
 
 /// The start of a block in its pageblock.
+#[inline(always)]
 fn start(block: &impl Frames) -> u64 {
     block.pfn().get() % PAGEBLOCK
-}
-
-/// The end of a block in its pageblock.
-fn end(block: &impl Frames) -> u64 {
-    start(block) + block.order().frames()
 }
 
 #[cfg(test)]

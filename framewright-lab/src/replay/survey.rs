@@ -17,15 +17,17 @@ use std::{
 use super::{
     census::Census,
     kept::{Kept, Resolved},
-    ledger::Ledger,
+    ledger::{Ledger, Step},
     plan::MOST_FRAMES,
     requests::Requests,
 };
 use crate::Error;
 use crate::trace::{Event, Record, TraceError, TraceReader, Warning, read_stream};
 
-/// Interval of progress reports, in events.
+/// Interval of progress reports, in events: a multiple of [`BATCH`].
 const PROGRESS_EVERY: u64 = 1 << 16;
+/// The maximum number of events that are read before their frames are looked up.
+const BATCH: usize = 64;
 
 /// Properties of a whole recording.
 #[derive(Clone, Debug)]
@@ -75,22 +77,15 @@ impl Survey {
         progress: &mut dyn FnMut(f64),
     ) -> Result<Self, Error> {
         let mut reader = recording.reader()?;
-        let mut tally = Tally::default();
         let mut requests = Requests::default();
-        let (mut ledger, mut steps) = (Ledger::default(), Vec::new());
-        let mut kept = Kept::default();
-        while let Some(record) = reader.next_with(|record, origin| requests.add(record, origin))? {
-            steps.clear();
-            let number = ledger.add(&record.event, &mut steps);
-            tally.add(&record, number);
-            kept.add(&Resolved { record, number, steps: &steps });
-            if tally.census.pageblocks.len() > limit {
-                let (file, line) = (reader.file().to_owned(), record.line);
-                return Err(Error::input(format_args!(
-                    "{file}:{line}: up to this line, the recording names frames of more than {limit} \
-                     pageblocks of 2 MiB, which is the most that a replay holds; replay a part of it"
-                )));
-            }
+        let (mut tally, mut batch) = (Tally::default(), Vec::with_capacity(BATCH));
+        let mut is_more = true;
+        while is_more {
+            let result = read(&mut reader, &mut requests, &mut batch);
+            // Errors are in the order of their lines.
+            tally.add_all(limit, &batch, reader.file())?;
+            is_more = result?;
+            batch.clear();
             if reader.events().is_multiple_of(PROGRESS_EVERY) {
                 progress(reader.fraction().unwrap_or(0.0));
             }
@@ -109,7 +104,7 @@ impl Survey {
             unseen_frames: tally.unseen_frames,
             peak: tally.peak,
             census: tally.census,
-            kept,
+            kept: tally.kept,
         })
     }
 
@@ -132,9 +127,28 @@ impl Survey {
     }
 }
 
-/// Counts of the first reading.
+/// Reads the next events, at most a batch. Returns whether there may be more.
+fn read(
+    reader: &mut TraceReader,
+    requests: &mut Requests,
+    batch: &mut Vec<Record>,
+) -> Result<bool, TraceError> {
+    while batch.len() < BATCH {
+        match reader.next_with(|record, origin| requests.add(record, origin))? {
+            Some(record) => batch.push(record),
+            None => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// The results of the first reading.
 #[derive(Default)]
 struct Tally {
+    ledger: Ledger,
+    kept: Kept,
+    /// The steps of an event. Reused for every event, to avoid allocations.
+    steps: Vec<Step>,
     cpus: u16,
     first_nanos: Option<u64>,
     last_nanos: u64,
@@ -145,6 +159,25 @@ struct Tally {
 }
 
 impl Tally {
+    /// Adds events of `file`, which may contain frames of at most `limit` pageblocks.
+    fn add_all(&mut self, limit: usize, records: &[Record], file: &str) -> Result<(), Error> {
+        self.ledger.look_ahead(records);
+        for record in records {
+            self.steps.clear();
+            let number = self.ledger.add(&record.event, &mut self.steps);
+            self.add(record, number);
+            self.kept.add(&Resolved { record: *record, number, steps: &self.steps });
+            if self.census.pageblocks.len() > limit {
+                let line = record.line;
+                return Err(Error::input(format_args!(
+                    "{file}:{line}: up to this line, the recording names frames of more than {limit} \
+                     pageblocks of 2 MiB, which is the most that a replay holds; replay a part of it"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Adds an event that allocates or frees the block with this number.
     fn add(&mut self, record: &Record, number: u32) {
         self.cpus = self.cpus.max(record.cpu + 1);

@@ -274,6 +274,19 @@ impl GfpFlags {
     /// The contents can be moved.
     pub const MOVABLE: Self = Self(1 << 10);
 
+    /// All bits are less.
+    pub(crate) const LIMIT: u16 = 1 << 11;
+
+    /// The flags as a number.
+    pub(crate) fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// The flags with this number.
+    pub(crate) fn from_bits(bits: u16) -> Self {
+        Self(bits)
+    }
+
     /// Whether all flags of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {

@@ -115,10 +115,12 @@ pub(crate) trait Frames {
 }
 
 impl Frames for Block<'_> {
+    #[inline(always)]
     fn pfn(&self) -> Pfn {
         self.pfn()
     }
 
+    #[inline(always)]
     fn order(&self) -> Order {
         self.order()
     }

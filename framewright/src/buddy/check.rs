@@ -90,6 +90,9 @@ impl Buddy<'_> {
             let of = self.type_of(index);
             counts.pageblocks[of as usize] += 1;
             let counts = &mut counts.free[of as usize];
+            if block.free == 0 {
+                continue;
+            }
             if !block.is_free() {
                 count_blocks(&block.map, block.free.into(), block.levels.whole(), counts);
             } else if of.mixes() {
