@@ -214,6 +214,7 @@ mod tests {
             event((9 << 40) + 1, Event::Free { pfn: 8, order: 1 }, steps),
             event((9 << 40) + 5, Event::FreeBatched { pfn: 8 }, &[]),
             event(9 << 40, Event::ContentionEnd { lock: u64::MAX }, &[]),
+            event((9 << 40) + 1, Event::Free { pfn: 8, order: 1 }, &[]),
             event(
                 (9 << 40) + 2,
                 Event::PcpuDrain { pfn: 6, order: 1, migratetype: 2 },
@@ -222,10 +223,11 @@ mod tests {
         ];
         let mut kept = Kept::default();
         all.iter().for_each(|resolved| kept.add(resolved));
-        let Kept::All(found) = &kept else { panic!("there are five events") };
-        assert_eq!((found.events.len(), found.rare.len()), (5, 4));
+        let Kept::All(found) = &kept else { panic!("there are six events") };
+        assert_eq!((found.events.len(), found.rare.len()), (6, 4));
         let recording = Recording::from_bytes("t", Vec::new());
         let mut events = Events::of(&kept, &recording).unwrap();
+        assert_eq!(events.frees_soon().collect::<Vec<_>>(), [7]);
         for Resolved { record, number, steps } in all {
             let next = events.next().unwrap().unwrap();
             assert_eq!((next.record, next.number, next.steps), (record, number, steps));
