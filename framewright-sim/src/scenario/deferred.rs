@@ -61,9 +61,9 @@ impl Fixture<'_, '_> {
 fn run(
     machine: &Machine,
     bug: Option<Bug>,
-    programs: impl for<'s, 'm> FnOnce(&'s Fixture<'s, 'm>) -> Vec<Program<'s>>,
+    programs: &dyn for<'s, 'm> Fn(&'s Fixture<'s, 'm>) -> Vec<Program<'s>>,
 ) -> Verdict {
-    environment::with(machine, FRAMES, lazy(), |env| {
+    environment::with(machine, FRAMES, lazy(), &|env| {
         let readers = &Process::with_memory(&env.world.mmu, 0..PAGES);
         let others = &readers.sharing(0..PAGES);
         let file = &File::new(env, PAGES, &[readers, others], bug);
@@ -76,15 +76,15 @@ fn run(
             machine,
             programs(&fixture),
             &[readers, others],
-            |page, _| file.find(page),
-            held,
+            &|page, _| file.find(page),
+            &held,
         )
     })
 }
 
 /// CPU 1 stores to pages of the file that CPU 0 reads and CPU 2 reclaims.
 pub(super) fn write(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run(machine, bug, |fixture| {
+    run(machine, bug, &|fixture| {
         vec![
             Box::new(|cpu| fixture.read(cpu)),
             Box::new(|cpu| {
@@ -102,7 +102,7 @@ pub(super) fn write(machine: &Machine, bug: Option<Bug>) -> Verdict {
 
 /// CPUs 1 and 2 reclaim the pages of CPU 0, and ask the same CPU to flush.
 pub(super) fn meet(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run(machine, bug, |fixture| {
+    run(machine, bug, &|fixture| {
         vec![
             Box::new(|cpu| {
                 fixture.env.run_on(cpu, fixture.readers);
@@ -119,7 +119,7 @@ pub(super) fn meet(machine: &Machine, bug: Option<Bug>) -> Verdict {
 
 /// CPU 1 truncates the file that CPU 0 reads and CPU 2 reclaims.
 pub(super) fn truncate(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run(machine, bug, |fixture| {
+    run(machine, bug, &|fixture| {
         vec![
             Box::new(|cpu| fixture.read(cpu)),
             Box::new(|cpu| {
@@ -135,7 +135,7 @@ pub(super) fn truncate(machine: &Machine, bug: Option<Bug>) -> Verdict {
 
 /// CPU 1 reuses addresses at which CPU 0 reads the file and CPU 2 reclaims it.
 pub(super) fn reuse(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run(machine, bug, |fixture| {
+    run(machine, bug, &|fixture| {
         vec![
             Box::new(|cpu| fixture.read(cpu)),
             Box::new(|cpu| {
@@ -152,7 +152,7 @@ pub(super) fn reuse(machine: &Machine, bug: Option<Bug>) -> Verdict {
 /// CPU 0 switches between processes, so that it is not interrupted; CPU 1 makes its translations
 /// outdated.
 pub(super) fn switch(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    run(machine, bug, |fixture| {
+    run(machine, bug, &|fixture| {
         let runs = move |cpu: Cpu<'_>, process: &Process| {
             let accesses = [(0, Load), (1, Load)];
             if bug == Some(Bug::LateEpoch) {

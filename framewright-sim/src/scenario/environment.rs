@@ -81,7 +81,7 @@ pub(super) fn with(
     machine: &Machine,
     frames: u32,
     tlb: TlbTuning,
-    body: impl for<'l, 'm> FnOnce(&'l Environment<'l, 'm>) -> Verdict,
+    body: &dyn for<'l, 'm> Fn(&'l Environment<'l, 'm>) -> Verdict,
 ) -> Verdict {
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
     let map = [MemoryRange::from(range)];

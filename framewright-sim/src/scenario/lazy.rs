@@ -42,7 +42,7 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
             Box::new(move |cpu| idles(cpu, 1)),
         ],
         &[process],
-        |_, _| None,
+        &|_, _| None,
     )
 }
 

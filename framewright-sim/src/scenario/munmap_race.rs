@@ -25,7 +25,7 @@ const FRAMES: u32 = 8;
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let mut tlb = TlbTuning::default();
     tlb.batching = FlushBatching::All;
-    environment::with(machine, FRAMES, tlb, |env| {
+    environment::with(machine, FRAMES, tlb, &|env| {
         let process = &Process::with_memory(&env.world.mmu, 0..PAGES);
         let disk = &Disk::new(PAGES);
         let reclaimer = &Reclaimer { env, process, disk, bug };
@@ -54,8 +54,8 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
                 }),
             ],
             &[process],
-            |page, pte| disk.find(page, pte),
-            || process.frames() + env.deferred(),
+            &|page, pte| disk.find(page, pte),
+            &|| process.frames() + env.deferred(),
         )
     })
 }

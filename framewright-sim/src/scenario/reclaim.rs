@@ -19,7 +19,7 @@ const FRAMES: u32 = 8;
 
 /// CPUs 0 and 1 run threads, CPU 2 reclaims their pages.
 pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    environment::with(machine, FRAMES, TlbTuning::default(), |env| {
+    environment::with(machine, FRAMES, TlbTuning::default(), &|env| {
         let process = &Process::with_memory(&env.world.mmu, 0..PAGES);
         let disk = &Disk::new(PAGES);
         let reclaimer = &Reclaimer { env, process, disk, bug };
@@ -44,8 +44,8 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
                 }),
             ],
             &[process],
-            |page, pte| disk.find(page, pte),
-            || process.frames() + env.deferred(),
+            &|page, pte| disk.find(page, pte),
+            &|| process.frames() + env.deferred(),
         )
     })
 }

@@ -43,7 +43,7 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
             Box::new(move |cpu| switches(cpu, 1)),
         ],
         &[ours, other],
-        |_, _| None,
+        &|_, _| None,
     )
 }
 

@@ -25,5 +25,5 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
         }
     };
     let programs = (0..3).map(|_| -> crate::engine::Program<'_> { Box::new(program) });
-    world.run(machine, programs.collect(), &[process], |_, _| None)
+    world.run(machine, programs.collect(), &[process], &|_, _| None)
 }

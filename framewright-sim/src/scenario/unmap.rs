@@ -49,7 +49,7 @@ pub(super) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
             }),
         ],
         &[ours, other],
-        |_, _| None,
+        &|_, _| None,
     )
 }
 

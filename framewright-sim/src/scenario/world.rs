@@ -54,11 +54,11 @@ impl World {
         machine: &Machine,
         programs: Vec<Program<'_>>,
         processes: &[&Process],
-        elsewhere: impl Fn(u32, Pte) -> Option<Token>,
+        elsewhere: &dyn Fn(u32, Pte) -> Option<Token>,
     ) -> Verdict {
         let frames = |process: &&Process| process.frames();
         let held = || processes.iter().map(frames).sum();
-        self.run_holding(machine, programs, processes, elsewhere, held)
+        self.run_holding(machine, programs, processes, elsewhere, &held)
     }
 
     /// As [`World::run`], with frames that are not mapped pages: `held` returns the number that
@@ -68,14 +68,14 @@ impl World {
         machine: &Machine,
         programs: Vec<Program<'_>>,
         processes: &[&Process],
-        elsewhere: impl Fn(u32, Pte) -> Option<Token>,
-        held: impl Fn() -> u64,
+        elsewhere: &dyn Fn(u32, Pte) -> Option<Token>,
+        held: &dyn Fn() -> u64,
     ) -> Verdict {
         if let Err(failure) = machine.run(programs) {
             return failed(self.oracle(), failure);
         }
         for process in processes {
-            if let Err((symptom, page)) = process.check_contents(&elsewhere) {
+            if let Err((symptom, page)) = process.check_contents(elsewhere) {
                 return seen(symptom, &format!("page {page}"));
             }
         }
@@ -118,7 +118,7 @@ mod tests {
             let frame = (&world.stack).take(cpu, Purpose::Page).unwrap();
             world.oracle().taken(cpu, frame);
         };
-        let verdict = world.run(&machine, vec![Box::new(program)], &[], |_, _| None);
+        let verdict = world.run(&machine, vec![Box::new(program)], &[], &|_, _| None);
         assert!(matches!(verdict, Verdict::Seen { symptom: Symptom::Leaked, .. }), "{verdict:?}");
     }
 }

@@ -17,7 +17,7 @@ const WORD: u8 = 6;
 /// CPUs 0 and 1 split blocks, free the frames, and allocate what the other has freed. CPU 2
 /// isolates the two pageblocks in turn.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    world::run_with(machine, bug, with_depot, |library| {
+    world::run_with(machine, bug, &with_depot, &|library| {
         let works = |cpu: Cpu<'_>| {
             let mut token = library.token(cpu);
             split_and_free(library, cpu, &mut token);
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn pieces_go_through_the_depot() {
         let machine = Machine::new(1, Options::default());
-        let verdict = world::run_with(&machine, None, with_depot, |library| {
+        let verdict = world::run_with(&machine, None, &with_depot, &|library| {
             vec![Box::new(|cpu| {
                 let mut token = library.memory.cpu(cpu.id()).unwrap();
                 split_and_free(library, cpu, &mut token);

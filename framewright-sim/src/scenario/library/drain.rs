@@ -12,7 +12,7 @@ const ZERO: CpuId = CpuId::new(0);
 
 /// CPU 0 allocates and frees, CPUs 1 and 2 drain its lists.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    world::run(machine, bug, |library| {
+    world::run(machine, bug, &|library| {
         let memory = &library.memory;
         vec![
             Box::new(|cpu: Cpu<'_>| {

@@ -10,7 +10,7 @@ use crate::{
 
 /// CPU 0 allocates and frees, CPU 1 does so whenever it is online, CPU 2 adds and removes.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    world::run(machine, bug, |library| {
+    world::run(machine, bug, &|library| {
         let memory = &library.memory;
         vec![
             Box::new(|cpu| {

@@ -8,7 +8,7 @@ use crate::{
 
 /// CPUs 0 and 1 allocate and free, CPU 2 isolates the two pageblocks in turn.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    world::run(machine, bug, |library| {
+    world::run(machine, bug, &|library| {
         let works = |cpu: Cpu<'_>| {
             let mut token = library.token(cpu);
             library.work(cpu, &mut token, &[0, 4]);

@@ -12,7 +12,7 @@ use crate::{
 
 /// CPUs 0 and 1 run threads of one process; CPU 2 runs another process, which exits.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
-    world::run(machine, bug, |library| {
+    world::run(machine, bug, &|library| {
         let memory = &library.memory;
         let shared = Process::with_memory(&library.mmu, 0..2);
         let own = Process::with_memory(&library.mmu, 0..2);

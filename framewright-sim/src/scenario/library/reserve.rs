@@ -19,7 +19,7 @@ const URGENT: Request = Request::new(Order::new(4).expect("small"), MigrateType:
 /// one while it holds that block.
 pub(in crate::scenario) fn run(machine: &Machine, bug: Option<Bug>) -> Verdict {
     let settings = |tuning: &mut Tuning| tuning.zone.min_free = Auto::Fixed(RESERVE);
-    world::run_with(machine, bug, settings, |library| {
+    world::run_with(machine, bug, &settings, &|library| {
         let takes = |cpu: Cpu<'_>| {
             let mut token = library.memory.cpu(cpu.id()).expect("a CPU that is online");
             for order in [2, 0] {

@@ -22,6 +22,9 @@ use crate::{
 pub(super) const PAGEBLOCK: u64 = 512;
 const FRAMES: u64 = 2 * PAGEBLOCK;
 
+/// Makes the programs of a scenario.
+type Programs<'p> = dyn for<'l, 'm> Fn(&'l Library<'m>) -> Vec<Program<'l>> + 'p;
+
 /// A CPU's token.
 pub(super) type Token<'a, 'm> = CpuToken<'a, 'm, Simulated>;
 
@@ -117,12 +120,8 @@ fn frames(block: &Block<'_>) -> std::ops::Range<u32> {
 
 /// Runs the result of `programs` on a memory without reserves, and checks all invariants at the
 /// end.
-pub(super) fn run(
-    machine: &Machine,
-    bug: Option<Bug>,
-    programs: impl for<'l, 'm> FnOnce(&'l Library<'m>) -> Vec<Program<'l>>,
-) -> Verdict {
-    run_with(machine, bug, |_| {}, programs)
+pub(super) fn run(machine: &Machine, bug: Option<Bug>, programs: &Programs) -> Verdict {
+    run_with(machine, bug, &|_| {}, programs)
 }
 
 /// As [`run`], with other settings. If they set a reserve, the watermark is checked during the run,
@@ -130,8 +129,8 @@ pub(super) fn run(
 pub(super) fn run_with(
     machine: &Machine,
     bug: Option<Bug>,
-    settings: impl FnOnce(&mut Tuning),
-    programs: impl for<'l, 'm> FnOnce(&'l Library<'m>) -> Vec<Program<'l>>,
+    settings: &dyn Fn(&mut Tuning),
+    programs: &Programs<'_>,
 ) -> Verdict {
     let range = FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).expect("in order");
     let map = [MemoryRange::from(range)];
@@ -179,6 +178,8 @@ fn verdict(library: &Library<'_>, result: Result<(), Failure>) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use framewright::Extent;
 
     use super::*;
@@ -187,7 +188,11 @@ mod tests {
     /// The verdict on a program on one CPU.
     fn on_one(program: impl Fn(Cpu<'_>, &Library<'_>) + 'static) -> Verdict {
         let machine = Machine::new(1, Options::default());
-        run(&machine, None, |library| vec![Box::new(move |cpu| program(cpu, library))])
+        let program = Rc::new(program);
+        run(&machine, None, &|library| {
+            let program = Rc::clone(&program);
+            vec![Box::new(move |cpu| program(cpu, library))]
+        })
     }
 
     fn symptom(verdict: Verdict) -> Symptom {
