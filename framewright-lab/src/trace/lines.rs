@@ -147,7 +147,7 @@ mod tests {
     use crate::trace::{ahead::PIECE, zstd};
 
     fn lines(bytes: Vec<u8>) -> Result<Lines, TraceError> {
-        Source::new("t".into(), io::Cursor::new(bytes), None).map(Lines::new)
+        Source::new("t".into(), Box::new(io::Cursor::new(bytes)), None).map(Lines::new)
     }
 
     fn all(bytes: Vec<u8>) -> (Vec<(String, bool)>, bool) {

@@ -103,7 +103,7 @@ impl TraceReader {
     /// As [`TraceReader::open`].
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, TraceError> {
         let size = bytes.len() as u64;
-        Source::new(name.to_owned(), io::Cursor::new(bytes), Some(size)).map(Self::new)
+        Source::new(name.to_owned(), Box::new(io::Cursor::new(bytes)), Some(size)).map(Self::new)
     }
 
     /// Reads a recording from any source, such as standard input; messages name it `name`.
@@ -111,7 +111,7 @@ impl TraceReader {
     /// # Errors
     /// As [`TraceReader::open`].
     pub fn from_reader(name: &str, input: impl Read + Send + 'static) -> Result<Self, TraceError> {
-        Source::new(name.to_owned(), input, None).map(Self::new)
+        Source::new(name.to_owned(), Box::new(input), None).map(Self::new)
     }
 
     fn new(source: Source) -> Self {

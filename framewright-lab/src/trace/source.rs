@@ -3,7 +3,7 @@
 //! The format is recognised by content, not by name.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Chain, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,13 +44,17 @@ impl Source {
     pub(super) fn open(path: &Path) -> Result<Self, TraceError> {
         let (input, about) = open(path)?;
         // A pipe has no size, so there is no progress.
-        Self::new(path.display().to_string(), input, about.is_file().then_some(about.len()))
+        Self::new(
+            path.display().to_string(),
+            Box::new(input),
+            about.is_file().then_some(about.len()),
+        )
     }
 
     /// Reads from `input`, which messages name `file`. `size` is that of the input, if known.
     pub(super) fn new(
         file: String,
-        input: impl Read + Send + 'static,
+        input: Box<dyn Read + Send>,
         size: Option<u64>,
     ) -> Result<Self, TraceError> {
         let consumed = Arc::new(AtomicU64::new(0));
@@ -98,7 +102,7 @@ impl Source {
 
 /// Decompresses ahead of the reader. A fuzzer runs one thread: its leak check takes what an ending thread has
 /// not freed yet for a leak.
-fn decompress(input: impl Read + Send + 'static) -> io::Result<Input> {
+fn decompress(input: Chain<Cursor<Vec<u8>>, Counted>) -> io::Result<Input> {
     let input = Decoder::new(BufReader::new(input));
     Ok(if cfg!(fuzzing) { Input::Plain(Box::new(input)) } else { Input::Ahead(Ahead::new(input)?) })
 }
@@ -167,13 +171,14 @@ fn recognise(beginning: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Counts the bytes that are read, before decompression, for progress.
-struct Counted<R> {
-    input: R,
+/// Counts the bytes that are read, before decompression, for progress. Its type does not depend on the input, so that
+/// the decoder is compiled once.
+struct Counted {
+    input: Box<dyn Read + Send>,
     count: Arc<AtomicU64>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
         self.count.fetch_add(read as u64, Ordering::Relaxed);
