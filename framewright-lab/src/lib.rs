@@ -10,7 +10,7 @@
 //! [`paging`] contains workloads with more pages than memory has frames, [`host_paging`] runs one
 //! of them on threads over real memory, and [`high_alloc`] requests huge pages on a machine under
 //! load. [`reproduce`] compares published results with the library. [`samples`] are the memory of a
-//! run over time. [`report`] is the form of every
+//! run over time. [`choice`] names the values that a user chooses. [`report`] is the form of every
 //! result, [`plot`] draws it, and [`html`] shows it as a page. [`sweep`] runs all combinations of machines, settings and
 //! seeds, and writes one table.
 //!
@@ -26,6 +26,7 @@
 #[cfg(feature = "host")]
 mod anonymous;
 mod checkout;
+pub mod choice;
 #[cfg(feature = "host")]
 mod clock;
 mod error;

@@ -1,6 +1,7 @@
 //! Values of options: whole numbers, sizes of memory, virtual times.
 
-use framewright_lab::simulated::Plan;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use framewright_lab::{choice::Choice, simulated::Plan};
 use parse_size::{Config, Error as SizeError};
 use std::{fmt, str::FromStr, time::Duration};
 
@@ -81,6 +82,14 @@ pub(crate) fn whole<T: FromStr>(text: &str) -> Option<T> {
 /// The minimum of the measured virtual time. Shorter runs contain hardly any allocations.
 const SHORTEST: Duration = Duration::from_micros(100);
 
+/// Reads one of the values of a [`Choice`].
+pub(crate) fn choice<T: Choice>() -> impl TypedValueParser<Value = T> {
+    let values =
+        T::ALL.iter().map(|(_, name, meaning)| PossibleValue::new(*name).help(meaning.trim()));
+    let named = |text: String| T::ALL.iter().find(|(_, name, _)| *name == text);
+    PossibleValuesParser::new(values).map(move |text| named(text).expect("a possible value").0)
+}
+
 /// The measured part of the virtual time, in nanoseconds.
 pub(crate) fn window(text: &str) -> Result<u64, String> {
     let window = warm_up(text)?;
@@ -110,6 +119,8 @@ pub(crate) fn warm_up(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use framewright_lab::high_alloc::Flags;
+
     use super::*;
 
     #[test]
@@ -124,6 +135,19 @@ mod tests {
             let memory: Memory = text.parse().unwrap();
             assert_eq!((memory.frames() * FRAME, memory.to_string().as_str()), (bytes, shown));
         }
+    }
+
+    #[test]
+    fn choices_are_read_by_their_names() {
+        let read = |name| {
+            let arg = clap::Arg::new("flags").value_parser(choice::<Flags>());
+            let matches = clap::Command::new("t").arg(arg).try_get_matches_from(["t", name]);
+            matches.map(|matches| *matches.get_one::<Flags>("flags").unwrap())
+        };
+        assert_eq!(read("default").unwrap(), Flags::Default);
+        assert_eq!(read("thp").unwrap(), Flags::Thp);
+        let refusal = read("large").unwrap_err().to_string();
+        assert!(refusal.contains("[possible values: default, thp]"), "{refusal}");
     }
 
     #[test]

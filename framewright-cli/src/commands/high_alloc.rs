@@ -16,7 +16,7 @@ use super::{finish, finish_with, machines::note_inherited, only_simulated, qemu,
 use crate::args::{
     machine::{Host, Machine},
     run::{RunArgs, TraceArgs},
-    values::Memory,
+    values::{Memory, choice},
 };
 use crate::failure::{Failure, Outcome};
 use crate::print::{self, mib};
@@ -63,7 +63,7 @@ Examples:
 #[derive(Debug, ArgGroup)]
 pub(crate) struct HighAllocArgs {
     /// The work that a request for a huge page may do
-    #[arg(long, value_enum, value_name = "FLAGS", default_value_t)]
+    #[arg(long, value_name = "FLAGS", default_value_t, value_parser = choice::<Flags>())]
     pub(crate) flags: Flags,
     /// uniform:N, a name that `framewright machines` lists, or FILE.toml; host:N with N builder
     /// threads; qemu:CPUS[,MEMORY[,NODES]] for a kernel on an emulated machine

@@ -25,7 +25,7 @@ use super::{
 use crate::args::{
     machine::{Host, Machine},
     run::{RunArgs, TraceArgs},
-    values::{Memory, whole},
+    values::{Memory, choice, whole},
 };
 use crate::failure::{Failure, Outcome};
 use crate::print::{self, mib, several};
@@ -84,7 +84,7 @@ pub(crate) const CDN_EXAMPLES: &str = with_examples!(
 #[derive(Debug, ArgGroup)]
 pub(crate) struct MmapReadArgs {
     /// Processes that map a file each, or threads that share one mapping
-    #[arg(long, value_enum, value_name = "WHO", default_value_t)]
+    #[arg(long, value_name = "WHO", default_value_t, value_parser = choice::<Readers>())]
     pub(crate) readers: Readers,
     /// Amount to read, in multiples of memory
     #[arg(long, value_name = "N", default_value_t = Self::TIMES,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args as ArgGroup, ValueEnum};
 use framewright_lab::qemu::{self, BesideLinux, Clock, QemuSpec, Work};
 use framewright_lab::report::Report;
-use framewright_lab::workloads::{mmap_read::Readers, page_fault::FreeOrder};
+use framewright_lab::workloads::page_fault::FreeOrder;
 
 use super::high_alloc::HighAllocArgs;
 use super::paging::MmapReadArgs;
@@ -200,11 +200,7 @@ pub(crate) fn mmap_read(spec: &QemuSpec, args: &MmapReadArgs) -> Result<Outcome,
         ("--seed", common.run.seed.is_some()),
         ("--seeds", common.run.seeds > 1),
     ])?;
-    let readers = match args.readers {
-        Readers::Processes => "readers=processes",
-        Readers::Threads => "readers=threads",
-    };
-    let mut words = vec![readers.to_owned()];
+    let mut words = vec![format!("readers={}", args.readers)];
     let linux = args.beside.linux();
     if linux.as_ref().is_some_and(|linux| linux.kernel.is_some()) {
         return Err(Failure::bad_input(

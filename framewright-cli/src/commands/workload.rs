@@ -31,7 +31,7 @@ use super::{
 use crate::args::{
     machine::Machine,
     run::{RunArgs, TraceArgs},
-    values::{self, Memory, whole},
+    values::{self, Memory, choice, whole},
 };
 use crate::failure::{Failure, Outcome};
 use crate::print::{self, bold, mib};
@@ -92,7 +92,7 @@ an emulated machine";
 #[derive(Debug, ArgGroup)]
 pub(crate) struct PageFaultArgs {
     /// The order in which frames are freed
-    #[arg(long, alias = "free", value_enum, value_name = "ORDER", default_value_t)]
+    #[arg(long, alias = "free", value_name = "ORDER", default_value_t, value_parser = choice::<FreeOrder>())]
     pub(crate) free_order: FreeOrder,
     /// With qemu: the address spaces of the CPUs
     #[arg(long, value_enum, value_name = "HOW", default_value_t)]
@@ -106,7 +106,7 @@ pub(crate) struct PageFaultArgs {
 #[derive(Debug, ArgGroup)]
 pub(crate) struct SocketPairsArgs {
     /// The CPUs of writers and readers; `scheduled` is for simulated machines
-    #[arg(long, value_enum, value_name = "HOW", default_value_t)]
+    #[arg(long, value_name = "HOW", default_value_t, value_parser = choice::<Placement>())]
     pub(crate) placement: Placement,
     /// CPUs from a pinned writer to its reader: 32 is the other socket of icx-2s-128
     #[arg(long, value_name = "CPUS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]

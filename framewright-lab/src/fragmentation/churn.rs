@@ -8,8 +8,8 @@ use super::{
     outcome::{self, Outcome},
     subject::Subject,
 };
-use crate::Error;
 use crate::report::{Point, Unit, figure::Figure};
+use crate::{Error, choice::choice};
 
 /// A figure: a quantile of the latency of allocations or frees.
 macro_rules! latency {
@@ -32,15 +32,16 @@ const HUGE_ONE_IN: u16 = 512;
 /// Minimum number of blocks of the largest order per thread.
 const LEAST_BLOCKS: u64 = 4;
 
-/// The orders that are allocated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Mix {
-    // Each order has half the weight of the order below, except that 4 has the weight of 3.
-    /// 0 to 4, small ones more often
-    Small,
-    /// The same, and one block in 512 is of order 9
-    #[default]
-    Mixed,
+choice! {
+    /// The orders that are allocated.
+    pub enum Mix {
+        // Each order has half the weight of the order below, except that 4 has the weight of 3.
+        /// 0 to 4, small ones more often
+        Small = "small",
+        /// The same, and one block in 512 is of order 9
+        #[default]
+        Mixed = "mixed",
+    }
 }
 
 /// The workload `churn`.

@@ -11,7 +11,9 @@ use super::{
     simulated::{self, SimulatedCpus},
 };
 use crate::{
-    Error, clock,
+    Error,
+    choice::choice,
+    clock,
     micro::framewright_row::{Blocks, Ours, without_watermarks},
     workloads::Side,
 };
@@ -45,24 +47,26 @@ pub struct Setup {
     pub seeds: Vec<u64>,
 }
 
-/// Migratetypes of the blocks. Huge pages are movable in any case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Types {
-    /// All are movable
-    #[default]
-    Movable,
-    /// 5 % are unmovable, 15 % reclaimable; huge pages are movable
-    Mixed,
+choice! {
+    /// Migratetypes of the blocks. Huge pages are movable in any case.
+    pub enum Types {
+        /// All are movable
+        #[default]
+        Movable = "movable",
+        /// 5 % are unmovable, 15 % reclaimable; huge pages are movable
+        Mixed = "mixed",
+    }
 }
 
-/// The CPU that frees a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum FreeBy {
-    /// The CPU that allocated it
-    #[default]
-    Same,
-    /// Another: the next one, or a second CPU if there is one thread
-    Other,
+choice! {
+    /// The CPU that frees a block.
+    pub enum FreeBy {
+        /// The CPU that allocated it
+        #[default]
+        Same = "same",
+        /// Another: the next one, or a second CPU if there is one thread
+        Other = "other",
+    }
 }
 
 impl Setup {

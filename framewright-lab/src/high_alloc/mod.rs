@@ -73,7 +73,9 @@ use framewright_host::available_memory;
 use framewright_sim::machine::Spec;
 
 use crate::{
-    Error, parallel,
+    Error,
+    choice::choice,
+    parallel,
     replay::State,
     report::{Check, Measured, Run, Times, each_run},
     samples::Watch,
@@ -85,24 +87,14 @@ pub use figures::Phase;
 #[cfg(feature = "host")]
 pub use host::HostHighAlloc;
 
-/// The work that a request for a huge page may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default, clap::ValueEnum)]
-pub enum Flags {
-    /// Reclaim, compact, and wake background reclaim and compaction
-    #[default]
-    Default,
-    /// Reclaim and compact once, without waking background work: as for transparent huge pages
-    Thp,
-}
-
-impl Flags {
-    /// Its name on the command line.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Thp => "thp",
-        }
+choice! {
+    /// The work that a request for a huge page may do.
+    pub enum Flags {
+        /// Reclaim, compact, and wake background reclaim and compaction
+        #[default]
+        Default = "default",
+        /// Reclaim and compact once, without waking background work: as for transparent huge pages
+        Thp = "thp",
     }
 }
 

@@ -14,6 +14,7 @@
 //! A phase has only allocations or only frees. The lists of a CPU therefore run empty in each phase
 //! *up* and overflow in each phase *down*, at any average rate. Memory is never short.
 
+use crate::choice::choice;
 use framewright_sim::host_memory::{in_huge_pages, prefetch};
 use framewright_workloads::page_fault::BURST;
 
@@ -36,14 +37,15 @@ pub struct PageFault {
     pub threads: bool,
 }
 
-/// The order of frees.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum FreeOrder {
-    /// In the order of mapping
-    #[default]
-    Mapping,
-    /// At random
-    Random,
+choice! {
+    /// The order of frees.
+    pub enum FreeOrder {
+        /// In the order of mapping
+        #[default]
+        Mapping = "mapping",
+        /// At random
+        Random = "random",
+    }
 }
 
 impl PageFault {

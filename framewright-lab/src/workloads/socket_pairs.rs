@@ -17,6 +17,7 @@
 //! (`simulated/scheduled`): a writer and its reader may then meet on a CPU, whose lists reuse the
 //! frames that the reader freed.
 
+use crate::choice::choice;
 use framewright::{MigrateType, Order, Request};
 
 use super::{
@@ -41,14 +42,15 @@ pub struct SocketPairs {
     pub seed: u64,
 }
 
-/// The CPUs of writers and readers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Placement {
-    /// Each writer and each reader has a CPU of its own
-    #[default]
-    Pinned,
-    /// A scheduler places them whenever they are woken, as Linux does; several may share a CPU
-    Scheduled,
+choice! {
+    /// The CPUs of writers and readers.
+    pub enum Placement {
+        /// Each writer and each reader has a CPU of its own
+        #[default]
+        Pinned = "pinned",
+        /// A scheduler places them whenever they are woken, as Linux does; several may share a CPU
+        Scheduled = "scheduled",
+    }
 }
 
 /// Bytes of a write.

@@ -9,7 +9,7 @@ use framewright_sim::machine::Spec;
 use crate::args::{
     machine::Machine,
     run::RunArgs,
-    values::{Memory, whole},
+    values::{Memory, choice, whole},
 };
 
 /// The end of the help of `churn` and of `replace`: the command's own description, the description
@@ -101,7 +101,7 @@ pub(crate) struct ChurnArgs {
           value_parser = clap::value_parser!(u8).range(1..=99))]
     pub(crate) occupancy: Vec<u8>,
     /// Orders of the blocks
-    #[arg(long, value_enum, value_name = "MIX", default_value_t)]
+    #[arg(long, value_name = "MIX", default_value_t, value_parser = choice::<Mix>())]
     pub(crate) mix: Mix,
     /// Allocations and frees in all, as in 16M or 1e9 [default: 16M; 1M if --quick]
     #[arg(long, value_name = "N", value_parser = operations)]
@@ -148,10 +148,10 @@ pub(crate) struct FragmentationArgs {
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub(crate) think: Option<u64>,
     /// Migratetypes of the blocks
-    #[arg(long, value_enum, value_name = "TYPES", default_value_t)]
+    #[arg(long, value_name = "TYPES", default_value_t, value_parser = choice::<Types>())]
     pub(crate) types: Types,
     /// The CPU that frees a block
-    #[arg(long, value_enum, value_name = "CPU", default_value_t)]
+    #[arg(long, value_name = "CPU", default_value_t, value_parser = choice::<FreeBy>())]
     pub(crate) free_by: FreeBy,
     /// Allocators to compare, separated by commas [default: all, on simulated machines the first
     /// two]

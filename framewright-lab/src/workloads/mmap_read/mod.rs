@@ -10,6 +10,7 @@
 //! * *threads*: all readers share one address space and one mapping. A page is mapped once, by an
 //!   address space that runs on all CPUs, as on a cache server.
 
+use crate::choice::choice;
 use framewright_workloads::{Reads, Sharing};
 
 use super::cdn::{Access, Next};
@@ -30,14 +31,15 @@ pub struct MmapRead {
     pub cycles_per_page: u64,
 }
 
-/// The kind of readers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Readers {
-    /// A process per CPU, each with a file of its own
-    #[default]
-    Processes,
-    /// A thread per CPU, all with one mapping of one file
-    Threads,
+choice! {
+    /// The kind of readers.
+    pub enum Readers {
+        /// A process per CPU, each with a file of its own
+        #[default]
+        Processes = "processes",
+        /// A thread per CPU, all with one mapping of one file
+        Threads = "threads",
+    }
 }
 
 impl Readers {
