@@ -10,7 +10,6 @@ use crate::{
     pcp::Slot,
     reclaim::{LruFlags, LruLink},
     sync::{AtomicU8, AtomicU32, AtomicU64},
-    tlb::DeferredGroup,
     types::ZoneId,
     zone::Chunk,
 };
@@ -31,7 +30,7 @@ macro_rules! plain {
 }
 
 plain!(u32, u64, [u32; 2], AtomicU8, AtomicU32, AtomicU64, ZoneId, Slot, Bundle, Chunk, Waiting);
-plain!(Pageblock, Heads, Gigablock, PresentMap, LruLink, LruFlags, DeferredGroup);
+plain!(Pageblock, Heads, Gigablock, PresentMap, LruLink, LruFlags);
 
 /// A buffer that arrays are carved from, front to back.
 pub(super) struct Carver<'m> {

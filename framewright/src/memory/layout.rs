@@ -17,7 +17,7 @@ use crate::{
     platform::{Platform, SpinLock},
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruZone},
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
-    tlb::{CpuFlushes, DeferredFrees, DeferredGroup, deferred_capacity},
+    tlb::{CpuFlushes, DeferredFrees, deferred_capacity},
     tuning::Hardening,
     types::{FrameRange, PAGEBLOCK_FRAMES, ZoneId},
     zone::{Chunk, Depot, Zone, Zonelists, depot_frames},
@@ -89,6 +89,8 @@ pub struct Layout {
     flushes: (usize, usize),
     /// The capacity for deferred frames, including those of a dropped batch.
     deferred: usize,
+    /// Words of the groups of deferred frames.
+    deferred_words: usize,
 }
 
 impl Layout {
@@ -99,6 +101,7 @@ impl Layout {
     /// [`InitError`] names the error in the configuration.
     pub fn new<P: Platform>(config: &Config<'_>) -> Result<Self, InitError> {
         config.validate()?;
+        let deferred = deferred_of(config);
         let mut layout = Self {
             managed: config.managed(),
             nodes: config.nodes(),
@@ -125,7 +128,8 @@ impl Layout {
             drain_log: if P::TRACING { size_of::<SpinLock<P, DrainLog<'_>>>() } else { 0 },
             logged: 0,
             flushes: (size_of::<CpuFlushes<P>>(), align_of::<CpuFlushes<P>>()),
-            deferred: deferred_of(config),
+            deferred,
+            deferred_words: DeferredFrees::words_for(deferred, config.cpus.into()),
         };
         for zone in config.zones() {
             layout.zones += 1;
@@ -212,11 +216,7 @@ impl Layout {
             Part::new::<AtomicU8>("state table", self.side_table_len(self.states), false)
                 .optional(),
             Part::new::<u32>("deferred frames", self.deferred, false),
-            Part::new::<DeferredGroup>(
-                "deferred groups",
-                DeferredFrees::groups_for(self.deferred),
-                false,
-            ),
+            Part::new::<u64>("deferred groups", self.deferred_words, false),
             Part::new::<CpuState>("CPUs", self.cpus, true),
             Part::of_bytes("CPU flushes", self.cpus * self.flushes.0).of_cpus(),
             Part::of_bytes("CPU lists", self.cpus * self.zones * self.pages.0).of_cpus(),

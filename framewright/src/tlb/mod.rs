@@ -88,7 +88,7 @@ mod unmapping;
 pub use batch::{BatchSlot, FlushBatch, Flushed, Translation};
 pub use blocks::Blocks;
 pub(crate) use cpu::CpuFlushes;
-pub(crate) use deferred::{DeferredFrees, DeferredGroup};
+pub(crate) use deferred::DeferredFrees;
 pub use deferred_flush::DeferredFlush;
 pub use flusher::Flusher;
 pub use mask::{CpuMask, MAX_CPUS};

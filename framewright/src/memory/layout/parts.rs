@@ -15,7 +15,7 @@ use crate::{
     platform::{OwnerLock, Platform, Section, SpinLock},
     reclaim::{LruBatch, LruFlags, LruLink, LruNode, LruState, LruZone},
     sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64},
-    tlb::{CpuFlushes, DeferredFrees, DeferredGroup, Tlb},
+    tlb::{CpuFlushes, DeferredFrees, Tlb},
     types::{CpuId, NodeId, PAGEBLOCK_FRAMES, ZoneId},
     zone::{Chunk, Depot, Distances, NodeFacts, Zone, ZonePlacement, Zonelists},
 };
@@ -97,12 +97,12 @@ fn carve_tlb<'m, P: Platform>(
     carver: &mut Carver<'m>,
 ) -> Option<Tlb<'m, P>> {
     let cpus = carver.array(layout.cpus, |_| CpuFlushes::new())?;
-    let groups =
-        carver.repeat(DeferredFrees::groups_for(layout.deferred), &DeferredGroup::EMPTY)?;
+    let groups = carver.repeat(layout.deferred_words, &0)?;
     let frames = carver.repeat(layout.deferred, &0)?;
     let base = zones.iter().map(Zone::base).min().unwrap_or_default();
     let tuning = config.tuning.tlb;
-    Some(Tlb::new(tuning, layout.managed, cpus, DeferredFrees::new(base, groups, frames)))
+    let deferred = DeferredFrees::new(base, layout.cpus, groups, frames);
+    Some(Tlb::new(tuning, layout.managed, cpus, deferred))
 }
 
 fn carve_compaction<'m>(
