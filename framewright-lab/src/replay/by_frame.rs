@@ -1,5 +1,6 @@
 //! A number for each recorded frame.
 
+use framewright_sim::host_memory::prefetch;
 use rustc_hash::FxHashMap;
 
 use super::large;
@@ -52,19 +53,17 @@ impl ByFrame {
         &mut self.numbers[self.last.1][(pfn % PAGEBLOCK) as usize..][..frames as usize]
     }
 
-    /// The sum of the numbers of some frames.
-    pub(super) fn sum(&self, frames: impl Iterator<Item = u64>) -> u32 {
+    /// Prefetches the numbers of some frames.
+    pub(super) fn prefetch(&self, frames: impl Iterator<Item = u64>) {
         let mut last = self.last;
-        let mut sum = 0u32;
         for pfn in frames {
             let number = pageblock(pfn);
             if last.0 != number {
                 let Some(&index) = self.pageblocks.get(&number) else { continue };
                 last = (number, index);
             }
-            sum = sum.wrapping_add(self.numbers[last.1][(pfn % PAGEBLOCK) as usize]);
+            prefetch(&self.numbers[last.1][(pfn % PAGEBLOCK) as usize]);
         }
-        sum
     }
 
     fn index_of(&mut self, number: u64) -> usize {

@@ -1,8 +1,7 @@
 //! Replays event by event, in recorded order.
 
-use std::hint::black_box;
-
 use framewright::{Order, Request, ZoneKind};
+use framewright_sim::host_memory::prefetch;
 
 use super::allocator::Allocator;
 use super::kept::{Events, Resolved, SOON};
@@ -100,7 +99,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
         let mut next_sample = every;
         let mut last = self.survey.first_nanos;
         self.sample(last);
-        self.look_ahead(&events);
+        self.prefetch(&events);
         while let Some(Resolved { record, number, steps }) = events.next()? {
             if record.cpu >= self.machine.cpus() {
                 let (file, line) = (self.survey.file.clone(), record.line);
@@ -118,7 +117,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
                 next_sample += every;
             }
             if replayed.is_multiple_of(SOON as u64) {
-                self.look_ahead(&events);
+                self.prefetch(&events);
             }
             if replayed.is_multiple_of(PROGRESS_EVERY) {
                 progress(replayed as f64 / self.survey.events.max(1) as f64);
@@ -135,10 +134,10 @@ impl<'s, A: Allocator> Engine<'s, A> {
         Ok(())
     }
 
-    /// Reads the blocks that the next events free. The processor waits for many of them at the same time.
-    fn look_ahead(&self, events: &Events<'_>) {
-        let is_there = |number: u32| self.blocks.get(number as usize).is_some_and(Option::is_some);
-        black_box(events.frees_soon().filter(|&number| is_there(number)).count());
+    /// Prefetches the blocks that the next events free.
+    fn prefetch(&self, events: &Events<'_>) {
+        let blocks = events.frees_soon().filter_map(|number| self.blocks.get(number as usize));
+        blocks.for_each(prefetch);
     }
 
     /// Adds the holds and waits of an event to the trace, if there is one.

@@ -5,8 +5,6 @@
 //!
 //! Recorded blocks are aligned powers of two, so any two of them nest or are disjoint.
 
-use std::hint::black_box;
-
 use framewright::Order;
 
 use super::{by_frame::ByFrame, survey::PAGEBLOCK};
@@ -67,14 +65,13 @@ pub(super) fn order_of(recorded: u8) -> Order {
 }
 
 impl Ledger {
-    /// Reads the numbers of the frames of these events. The processor waits for many of them at the same time; in the
-    /// midst of other work it would wait for each by itself, because most are in no near cache.
-    pub(super) fn look_ahead(&self, records: &[Record]) {
+    /// Prefetches what [`Ledger::add`] reads for these events: most of it is in no near cache.
+    pub(super) fn prefetch(&self, records: &[Record]) {
         let frame = |record: &Record| match record.event {
             Event::Alloc { pfn, .. } | Event::Free { pfn, .. } => Some(pfn),
             _ => None,
         };
-        black_box(self.frames.sum(records.iter().filter_map(frame)));
+        self.frames.prefetch(records.iter().filter_map(frame));
     }
 
     /// Adds an event. Returns the number of the block that it allocates or frees as a whole; 0 if there is none. Appends

@@ -161,7 +161,7 @@ struct Tally {
 impl Tally {
     /// Adds events of `file`, which may contain frames of at most `limit` pageblocks.
     fn add_all(&mut self, limit: usize, records: &[Record], file: &str) -> Result<(), Error> {
-        self.ledger.look_ahead(records);
+        self.ledger.prefetch(records);
         for record in records {
             self.steps.clear();
             let number = self.ledger.add(&record.event, &mut self.steps);
