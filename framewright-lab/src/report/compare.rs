@@ -11,7 +11,8 @@
 
 use super::{
     Better, Metric, Run, Unit,
-    table::{BYTES, COUNTS, Style, Table, Tone, decimal, scaled, scaled_nanos},
+    number::{BYTES, COUNTS, decimal, scaled, scaled_nanos},
+    table::{Style, Table, Tone},
 };
 
 /// Explains the percentages; shown with every comparison.

@@ -20,6 +20,8 @@
 //! | `compare`     | runs side by side: `27.50 ( 0.00%)  48.10 ( 74.91%)`      |
 //! | `figure`      | the computation of metrics from outcomes                  |
 //! | `table`       | tables, plain or coloured                                 |
+//! | `sparkline`   | a series of points as a line of text                      |
+//! | `number`      | numbers as people read them: a few digits and a unit      |
 //!
 //! The output does not depend on the time, the terminal or the environment: the same report gives
 //! the same bytes, and the caller chooses colours.
@@ -32,10 +34,12 @@ pub(crate) mod figure;
 mod file;
 mod model;
 pub(crate) mod nested;
+mod number;
 #[cfg(feature = "perfetto")]
 mod parts;
 mod published;
 pub(crate) mod seeds;
+mod sparkline;
 mod stats;
 mod table;
 mod unit;
@@ -48,6 +52,7 @@ pub use document::{SCHEMA, VERSION};
 pub(crate) use file::replace_with;
 pub use file::{ReportError, check_destination, open_rows, replaces, write_json, write_text};
 pub use model::{Check, Interval, Measured, Metric, Point, Report, Run, Verdict, cpu_metric};
+pub use number::{decimal, each_run, scaled, scaled_nanos};
 #[cfg(feature = "perfetto")]
 pub(crate) use parts::Parts;
 pub use published::{
@@ -55,6 +60,7 @@ pub use published::{
     change_pct,
 };
 pub use seeds::{SEEDS_NOTE, intervals};
+pub use sparkline::sparkline;
 pub(crate) use stats::mean_interval;
-pub use table::{Style, Table, Tone, decimal, each_run, scaled, scaled_nanos, sparkline};
+pub use table::{Style, Table, Tone};
 pub use unit::{Better, Unit};

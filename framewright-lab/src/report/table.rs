@@ -3,8 +3,6 @@
 use comfy_table::{Cell, CellAlignment, ColumnConstraint, presets};
 use std::fmt;
 
-use super::Point;
-
 /// Whether a table may use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -138,102 +136,9 @@ impl fmt::Display for Table {
     }
 }
 
-const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-
-/// Draws `series` in at most `width` characters, from `low` (an empty step) to `high` (a full one).
-/// Time is linear. A character shows the mean of its points; an interval without points repeats the
-/// last value.
-pub fn sparkline(series: &[Point], low: f64, high: f64, width: usize) -> String {
-    let (Some(&Point(start, first)), Some(&Point(end, _))) = (series.first(), series.last()) else {
-        return String::new();
-    };
-    let width = width.min(series.len()).max(1);
-    let span = end - start;
-    let mut line = String::with_capacity(width * 3);
-    let mut points = series.iter().peekable();
-    let mut value = first;
-    for column in 0..width {
-        let until = start + span * (column + 1) as f64 / width as f64;
-        let last_column = column + 1 == width;
-        let (mut sum, mut n) = (0.0, 0_u32);
-        while let Some(point) = points.next_if(|point| last_column || point.0 < until) {
-            sum += point.1;
-            n += 1;
-        }
-        if n > 0 {
-            value = sum / f64::from(n);
-        }
-        line.push(step(value, low, high));
-    }
-    line
-}
-
-fn step(value: f64, low: f64, high: f64) -> char {
-    let top = STEPS.len() - 1;
-    if high <= low {
-        return STEPS[0];
-    }
-    let level = ((value - low) / (high - low) * top as f64).round();
-    STEPS[(level.max(0.0) as usize).min(top)]
-}
-
-/// A number with `decimals` digits behind the point. A number that rounds to zero has no sign.
-pub fn decimal(value: f64, decimals: usize) -> String {
-    let text = format!("{value:.decimals$}");
-    match text.strip_prefix('-') {
-        Some(rest) if rest.bytes().all(|byte| matches!(byte, b'0' | b'.')) => rest.to_owned(),
-        _ => text,
-    }
-}
-
-/// A time of `nanos` nanoseconds with three significant digits, in the largest unit that gives at
-/// least one.
-pub fn scaled_nanos(nanos: f64) -> String {
-    let (value, unit) = scaled(nanos, &TIMES);
-    format!("{value} {unit}")
-}
-
-/// The units of time, in nanoseconds.
-const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
-
-/// Prefixes of large numbers.
-pub(super) const COUNTS: [(f64, &str); 4] = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
-
-/// The units of sizes, in bytes.
-pub(super) const BYTES: [(f64, &str); 5] = [
-    (1_099_511_627_776.0, "TiB"),
-    (1_073_741_824.0, "GiB"),
-    (1_048_576.0, "MiB"),
-    (1024.0, "KiB"),
-    (1.0, "bytes"),
-];
-
-/// `value` with three significant digits in the largest of `units` that gives at least one, and the
-/// name of that unit.
-pub fn scaled<'u>(value: f64, units: &[(f64, &'u str)]) -> (String, &'u str) {
-    let fits = units.iter().find(|(unit, _)| value.abs() >= *unit).or(units.last());
-    let &(unit, name) = fits.unwrap_or(&(1.0, ""));
-    let value = value / unit;
-    let decimals = match value.abs() {
-        100.0.. => 0,
-        10.0.. => 1,
-        _ => 2,
-    };
-    (decimal(value, decimals), name)
-}
-
-/// "the run", or "each of 3 runs".
-pub fn each_run(runs: u64) -> String {
-    if runs == 1 { "the run".to_owned() } else { format!("each of {runs} runs") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn series(values: &[f64]) -> Vec<Point> {
-        values.iter().enumerate().map(|(t, v)| Point(t as f64, *v)).collect()
-    }
 
     fn table(style: Style) -> String {
         let mut table = Table::new(["", "base", "vs"], style);
@@ -261,45 +166,5 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].ends_with("\x1b[1mlist\x1b[0m"), "{text:?}");
         assert!(lines[1].ends_with("\x1b[1mhits\x1b[0m"), "{text:?}");
-    }
-
-    #[test]
-    fn low_is_low_and_high_is_high() {
-        assert_eq!(sparkline(&series(&[0.0, 4.0, 7.0, 99.0, -1.0]), 0.0, 7.0, 80), "▁▅██▁");
-        assert_eq!(sparkline(&series(&[5.0, 5.0]), 5.0, 5.0, 80), "▁▁");
-        assert_eq!(sparkline(&[], 0.0, 1.0, 80), "");
-    }
-
-    #[test]
-    fn many_points_share_a_character() {
-        let line = sparkline(&series(&[0.0, 0.0, 0.0, 7.0, 7.0, 7.0]), 0.0, 7.0, 2);
-        assert_eq!(line, "▁█");
-    }
-
-    #[test]
-    fn a_gap_repeats_the_last_value() {
-        let gap = [Point(0.0, 7.0), Point(0.1, 7.0), Point(0.2, 7.0), Point(10.0, 0.0)];
-        assert_eq!(sparkline(&gap, 0.0, 7.0, 4), "███▁");
-    }
-
-    #[test]
-    fn times_have_three_digits_and_a_unit() {
-        for (nanos, text) in [
-            (0.25, "0.25 ns"),
-            (-34.56, "-34.6 ns"),
-            (2_000.0, "2.00 µs"),
-            (5_200_000.0, "5.20 ms"),
-            (1.5e9, "1.50 s"),
-        ] {
-            assert_eq!(scaled_nanos(nanos), text);
-        }
-    }
-
-    #[test]
-    fn decimals_are_rounded_and_zero_has_no_sign() {
-        assert_eq!(decimal(1234.567, 2), "1234.57");
-        assert_eq!(decimal(-1234.5, 1), "-1234.5");
-        assert_eq!(decimal(-0.001, 2), "0.00");
-        assert_eq!(decimal(41.0, 0), "41");
     }
 }
