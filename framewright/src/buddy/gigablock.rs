@@ -89,8 +89,13 @@ impl Gigablock {
     /// The binary logarithm of the number of pageblocks in the maximal free block whose first pageblock is `at`; `None`
     /// if no such block starts there.
     pub(super) fn doublings_from(&self, at: u32) -> Option<u8> {
-        let doublings = self.doublings_around(at)?;
-        at.is_multiple_of(1 << doublings).then_some(doublings)
+        // Of most pageblocks in large blocks, the neighbour is free with which the largest block would be formed that
+        // starts here.
+        let beyond = at.trailing_zeros() as u8 + 1;
+        if beyond <= MAP_ORDER && self.is_free_around(at, beyond) {
+            return None;
+        }
+        self.doublings_around(at)
     }
 
     /// Number of pageblocks of the allocated block that starts with pageblock `at`.

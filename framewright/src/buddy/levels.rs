@@ -6,6 +6,7 @@
 //! of a gigablock.
 
 use super::word::{self, WORD_ORDER};
+use crate::types::Order;
 
 /// Number of words of a map.
 pub(crate) const WORDS: usize = 8;
@@ -111,36 +112,47 @@ fn full_words(levels: &[u8; WORDS]) -> u8 {
 }
 
 /// Adds the number of maximal blocks of each order in `map` to `counts`. The map has `free` ones, and this level.
-pub(super) fn count_blocks(map: &[u64; WORDS], free: u32, level: u8, counts: &mut [u64]) {
-    let mut runs = [0; MAP_ORDER as usize + 2];
-    runs[0] = free;
-    if level > 1 {
-        count_runs(map, level, &mut runs);
+pub(super) fn count_blocks(
+    map: &[u64; WORDS],
+    free: u32,
+    level: u8,
+    counts: &mut [u64; Order::COUNT],
+) {
+    // A run is an aligned block of ones, maximal or within a larger one. Two runs of each larger one are not maximal.
+    let mut add = |order: usize, runs: u32, larger: u32| counts[order] += u64::from(runs - 2 * larger);
+    if level <= 1 {
+        return add(0, free, 0);
     }
-    for (order, count) in counts.iter_mut().enumerate().take(level.into()) {
-        *count += u64::from(runs[order] - 2 * runs[order + 1]);
-    }
-}
-
-/// Counts the aligned runs of ones of each order from 1 on in a map of this level, also those within larger ones.
-fn count_runs(map: &[u64; WORDS], level: u8, runs: &mut [u32; MAP_ORDER as usize + 2]) {
-    let ones = |words: &[u64]| words.iter().map(|word| word.count_ones()).sum::<u32>();
     // A run of order k starts at a multiple of 2^k, so the starts in 2^k words fit into one word: the runs of a half of
     // the map are moved between those of the other half.
     let [a, b, c, d, e, f, g, h] = *map;
-    let words = [joined(a, e, 0), joined(b, f, 0), joined(c, g, 0), joined(d, h, 0)];
-    runs[1] = ones(&words);
-    let [a, b, c, d] = words;
-    let words = [joined(a, c, 1), joined(b, d, 1)];
-    runs[2] = ones(&words);
-    let mut word = joined(words[0], words[1], 2);
-    runs[3] = word.count_ones();
+    let starts = [joined(a, e, 0), joined(b, f, 0), joined(c, g, 0), joined(d, h, 0)];
+    let pairs = ones(&starts);
+    add(0, free, pairs);
+    if level == 2 {
+        return add(1, pairs, 0);
+    }
+    let [a, b, c, d] = starts;
+    let starts = [joined(a, c, 1), joined(b, d, 1)];
+    let fours = ones(&starts);
+    add(1, pairs, fours);
+    let mut starts = joined(starts[0], starts[1], 2);
+    let mut runs = ones(&[starts]);
+    add(2, fours, runs);
     // A byte has now a bit for each word of the map. Those of neighbouring words are four bits apart, as they were moved
     // last.
-    for (order, (distance, starts)) in (4..usize::from(level)).zip(DISTANCES) {
-        word &= word >> distance & starts;
-        runs[order] = word.count_ones();
+    for (order, (distance, mask)) in (3..usize::from(level)).zip(DISTANCES) {
+        starts &= starts >> distance & mask;
+        let larger = ones(&[starts]);
+        add(order, runs, larger);
+        runs = larger;
     }
+}
+
+/// The number of ones.
+#[inline(always)]
+fn ones(words: &[u64]) -> u32 {
+    words.iter().map(|word| word.count_ones()).sum()
 }
 
 /// The starts of the runs of order `k` + 1 in two words, from the starts of those of order `k`.
@@ -152,14 +164,16 @@ fn joined(low: u64, high: u64, k: usize) -> u64 {
     join(low) | join(high) << size
 }
 
-/// For the runs of order 4 to 9, the distance between the halves of a run, and the bits at which it may start.
-const DISTANCES: [(u32, u64); 6] = [
+/// For the runs of order 4 to 9, the distance between the halves of a run, and the bits at which it may start. There are
+/// none of order 10.
+const DISTANCES: [(u32, u64); 7] = [
     (8, 0x00ff_00ff_00ff_00ff),
     (16, 0x0000_00ff_0000_00ff),
     (32, 0xff),
     (4, 0x0f),
     (2, 0x03),
     (1, 0x01),
+    (0, 0),
 ];
 
 /// The level of a map, from the levels of its words.
@@ -257,7 +271,7 @@ mod tests {
     fn blocks_of_all_orders_are_counted_once() {
         for full in 0..=u8::MAX {
             let map = with_full_words(full);
-            let mut counts = [0; 10];
+            let mut counts = [0; Order::COUNT];
             count_blocks(&map, full.count_ones() * 64, Levels::of(map).whole(), &mut counts);
             let bits: u64 = counts.iter().enumerate().map(|(k, n)| n << k).sum();
             assert_eq!(bits, u64::from(full.count_ones()) * 64);
@@ -277,7 +291,7 @@ mod tests {
                 let spread = |word: u64, k| word | word << (1 << k) | word >> (1 << k);
                 (0..round % 7).fold(random() & random() & random(), spread)
             });
-            let mut expected = [0; 10];
+            let mut expected = [0; Order::COUNT];
             let mut at = 0;
             while at < 512 {
                 let is_free = |frame: usize| map[frame / 64] >> (frame % 64) & 1 == 1;
@@ -287,7 +301,7 @@ mod tests {
                 order.iter().for_each(|&order| expected[order] += 1);
                 at += order.map_or(1, |order| 1 << order);
             }
-            let mut counts = [0; 10];
+            let mut counts = [0; Order::COUNT];
             let free = map.iter().map(|word| word.count_ones()).sum();
             count_blocks(&map, free, Levels::of(map).whole(), &mut counts);
             assert_eq!(counts, expected, "{map:x?}");

@@ -384,6 +384,14 @@ impl<'m, P: Platform> Zone<'m, P> {
         })
     }
 
+    /// As [`Zone::with`], for an operation that changes no counter.
+    pub(crate) fn read<R>(&self, platform: &P, f: impl FnOnce(&Buddy<'m>) -> R) -> R {
+        self.guarded.with(platform, |Guarded { buddy, .. }| {
+            self.probe_hold(platform);
+            f(buddy)
+        })
+    }
+
     /// As [`Zone::with`], with the depot as well. For refills and drains.
     #[inline(always)]
     fn with_depot<R>(

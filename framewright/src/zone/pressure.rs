@@ -17,7 +17,7 @@ use crate::{
 const RESERVED_SHARE: u64 = 100;
 
 /// The number of pageblocks whose free blocks are counted under one hold of the zone lock.
-const COUNTED: u32 = 4;
+const COUNTED: u32 = 8;
 
 /// The treatment of the last pageblock in the high-atomic reserve.
 #[derive(Clone, Copy)]
@@ -103,7 +103,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         let pageblocks = (self.spanned() >> PAGEBLOCK_ORDER) as u32;
         for start in (0..pageblocks).step_by(COUNTED as usize) {
             let some = start..pageblocks.min(start + COUNTED);
-            self.with(platform, |buddy| buddy.add_counts(some, &mut counts));
+            self.read(platform, |buddy| buddy.add_counts(some, &mut counts));
         }
         counts
     }
