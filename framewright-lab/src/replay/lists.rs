@@ -44,26 +44,19 @@ pub(super) fn widen(machine: &mut Machine<'_, '_>, zone: &ZonePlan, cpu: u16) {
         let lists = machine.memory().pagesets(id).nth(usize::from(cpu));
         lists.map_or(0, |lists| lists.high)
     };
-    let page =
-        Request::new(Order::ZERO, MigrateType::Movable).zone(zone.kind).this_node().no_wait();
-    // A request that names a node takes longer, even if it is that of the CPU.
-    let is_near = machine.memory().node_of(CpuId::new(cpu)) == zone.node;
-    let page = if is_near { page } else { page.on_node(zone.node) };
+    let page = request(machine, cpu, zone, Order::ZERO, MigrateType::Movable);
     let mut blocks = Vec::new();
     // If the limit does not adapt, the loop ends after as many allocated frames as the lists should
     // contain.
     while high(machine, id) < wanted && (blocks.len() as u64) < wanted {
-        let batch = (0..LOOK_EVERY).map_while(|_| machine.alloc(cpu, page));
         let before = blocks.len();
-        blocks.extend(batch);
-        if blocks.len() < before + LOOK_EVERY {
+        blocks.resize_with(before + LOOK_EVERY, || None);
+        if machine.token(cpu).alloc_bulk(page, &mut blocks[before..]) < LOOK_EVERY {
             break;
         }
     }
-    for block in blocks {
-        machine.free(cpu, block);
-    }
-    machine.drain(cpu);
+    machine.token(cpu).free_bulk(&mut blocks);
+    machine.token(cpu).drain();
 }
 
 /// Removes the stand-ins for a CPU's lists, and returns them in the order in which to free them.
@@ -116,7 +109,7 @@ pub(super) fn fill<'m>(
     blocks: Vec<Block<'m>>,
 ) {
     for block in blocks {
-        let page = request(zone, block.order(), type_of(machine, &block));
+        let page = request(machine, cpu, zone, block.order(), type_of(machine, &block));
         machine.free(cpu, block);
         // An uninterrupted series of frees would increase the number of drained blocks.
         if let Some(block) = machine.alloc(cpu, page) {
@@ -129,9 +122,18 @@ fn type_of(machine: &Machine<'_, '_>, block: &Block<'_>) -> MigrateType {
     machine.memory().pageblock_type(block.pfn()).unwrap_or(MigrateType::Movable)
 }
 
-/// A request for memory of this zone.
-fn request(zone: &ZonePlan, order: Order, of: MigrateType) -> Request {
-    Request::new(order, of).zone(zone.kind).on_node(zone.node).this_node().no_wait()
+/// A request of `cpu` for memory of this zone.
+fn request(
+    machine: &Machine<'_, '_>,
+    cpu: u16,
+    zone: &ZonePlan,
+    order: Order,
+    of: MigrateType,
+) -> Request {
+    let request = Request::new(order, of).zone(zone.kind).this_node().no_wait();
+    // A request that names a node takes longer, even if it is that of the CPU.
+    let is_near = machine.memory().node_of(CpuId::new(cpu)) == zone.node;
+    if is_near { request } else { request.on_node(zone.node) }
 }
 
 /// The state at the start of the recording.

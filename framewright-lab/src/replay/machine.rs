@@ -101,9 +101,9 @@ impl<'a, 'm> Machine<'a, 'm> {
         self.cpus[0].alloc_at(pfn, order, of).ok()
     }
 
-    /// Drains `cpu`'s lists.
-    pub(super) fn drain(&mut self, cpu: u16) {
-        self.cpus[usize::from(cpu)].drain();
+    /// The token of a CPU.
+    pub(super) fn token(&mut self, cpu: u16) -> &mut CpuToken<'a, 'm, Serial> {
+        &mut self.cpus[usize::from(cpu)]
     }
 }
 
