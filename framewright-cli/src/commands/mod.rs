@@ -68,7 +68,8 @@ pub(crate) fn finish_with(
     files: &ReportArgs,
     text: &str,
 ) -> Result<Outcome, Failure> {
-    let details = Details { text: strip_str(text).to_string(), ..details };
+    let text_of_page = files.html.as_ref().map(|_| strip_str(text).to_string());
+    let details = Details { text: text_of_page.unwrap_or_default(), ..details };
     output::save_report(files, report, &details)?;
     output::print(text)?;
     Ok(output::outcome(&report.verdict))

@@ -110,15 +110,16 @@ impl LockWaits {
         event: &Event,
         zone_of: impl Fn(u64) -> usize,
     ) {
-        let is_unlocked = matches!(
-            event,
+        let changes_nothing = match event {
+            Event::Other | Event::ExtFrag { .. } => true,
+            // Most events are of this kind, and follow another of it.
             Event::Alloc { .. }
-                | Event::AllocFailed { .. }
-                | Event::Free { .. }
-                | Event::FreeBatched { .. }
-        );
-        // Most events are of this kind, and follow another of it.
-        if !is_unlocked || !self.cpus.get(usize::from(cpu)).is_some_and(Cpu::is_idle) {
+            | Event::AllocFailed { .. }
+            | Event::Free { .. }
+            | Event::FreeBatched { .. } => self.cpus.get(usize::from(cpu)).is_none_or(Cpu::is_idle),
+            _ => false,
+        };
+        if !changes_nothing {
             self.add_any(cpu, nanos, event, zone_of);
         }
     }

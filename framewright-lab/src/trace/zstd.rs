@@ -12,6 +12,9 @@ use std::io::{self, ErrorKind, Read};
 /// The first bytes of a frame.
 pub(super) const MAGIC: &[u8] = b"\x28\xb5\x2f\xfd";
 
+/// The header of an empty frame.
+const EMPTY_FRAME: &[u8] = b"\x28\xb5\x2f\xfd\x20\0";
+
 /// The last block of a frame, empty, and four bytes for a checksum.
 const END_OF_FRAME: &[u8] = &[1, 0, 0, 0, 0, 0, 0];
 
@@ -42,7 +45,15 @@ pub(super) struct Decoder<R> {
 impl<R: Read> Decoder<R> {
     /// A decoder at the beginning of `input`.
     pub(super) fn new(input: R) -> Self {
-        Self { input, frame: FrameDecoder::new(), cut: false }
+        let mut frame = FrameDecoder::new();
+        // From its second frame on, the decoder allocates space for a window at once. For the first, it would grow step
+        // by step, and copy.
+        let empty = frame.reset(EMPTY_FRAME);
+        let empty = empty.and_then(|()| {
+            frame.decode_blocks(END_OF_FRAME, BlockDecodingStrategy::UptoBlocks(1))
+        });
+        debug_assert!(empty.is_ok(), "{empty:?}");
+        Self { input, frame, cut: false }
     }
 
     /// Starts the next frame with content. Returns whether there is one.
