@@ -131,10 +131,15 @@ impl Bundles {
     #[inline(always)]
     pub(crate) fn push_pageblocks(&mut self, first_frames: impl Iterator<Item = u32>) -> usize {
         // The counts are updated once, so that no addition waits for the one before.
-        let mut added = 0;
-        for (slot, frame) in self.items.iter_mut().skip(self.len).zip(first_frames) {
-            self.last_pageblock = slot.write(Bundle::of(frame, Order::PAGEBLOCK)).pageblock();
+        let (mut added, mut last) = (0, 0);
+        let slots = self.items.get_mut(self.len..).unwrap_or_default();
+        for (slot, frame) in slots.iter_mut().zip(first_frames) {
+            last = frame / 64;
+            slot.write(Bundle { word: last, heads: 1, order: Order::PAGEBLOCK });
             added += 1;
+        }
+        if added > 0 {
+            self.last_pageblock = last >> WORDS_SHIFT;
         }
         self.len += added;
         self.pageblocks += added as u32;

@@ -8,7 +8,7 @@
 //! header are not valid. Before it is split into smaller blocks it is *unfolded*: its map and
 //! header are written.
 
-use super::{Buddy, Bundle, Bundles, MigrateType, Part, WORDS_SHIFT, Want, Watch, lists::FREE};
+use super::{Buddy, Bundle, Bundles, MigrateType, Part, Want, Watch, lists::FREE};
 use crate::{
     platform::{Access, Cost, Miss},
     sync::Ordering,
@@ -28,8 +28,9 @@ impl Buddy<'_> {
             watch.touch(Part::Leaf(leaf), Access::Write, Miss::Dependent);
             watch.cost(Cost::WholePageblocks, mask.count_ones());
             self.fold(leaf, mask, of);
-            let index = |bit| self.lists.gigablocks.index(leaf * 64 + bit);
-            out.push_pageblocks(bits(mask).map(|bit| index(bit) << PAGEBLOCK_ORDER));
+            // Wraps if the leaf starts before the zone.
+            let first = (leaf * 64).wrapping_sub(self.lists.gigablocks.place(0));
+            out.push_pageblocks(bits(mask).map(|bit| first.wrapping_add(bit) << PAGEBLOCK_ORDER));
         }
     }
 
@@ -59,21 +60,22 @@ impl Buddy<'_> {
             self.types.get(bundle.pageblock() as usize).map(|number| number.load(Ordering::Relaxed))
         };
         let number = number_of(first);
-        let mut mask = 0;
+        let mut rest = folded;
         let mut given = 0;
         for bundle in bundles {
             let place = self.lists.gigablocks.place(bundle.pageblock());
             let bit = 1 << (place % 64);
             if place / 64 != leaf
-                || folded & !mask & bit == 0
-                || *bundle != Bundle::of(bundle.pageblock() << WORDS_SHIFT << 6, Order::PAGEBLOCK)
+                || rest & bit == 0
+                || (bundle.heads, bundle.order) != (1, Order::PAGEBLOCK)
                 || number_of(bundle) != number
             {
                 break;
             }
-            mask |= bit;
+            rest ^= bit;
             given += 1;
         }
+        let mask = folded ^ rest;
         watch.touch(Part::Leaf(leaf), Access::Write, Miss::Independent);
         if given > 0 {
             watch.cost(Cost::WholePageblocks, given as u32);

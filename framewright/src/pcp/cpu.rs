@@ -203,7 +203,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
         self.count_lock(bundles.frames());
         self.platform.cost(Cost::BulkFree, 1);
-        self.zone.prefetch(self.platform, bundles.as_slice());
+        self.zone.prefetch(self.platform, bundles);
         let refusals = self.zone.give(self.platform, bundles.as_slice());
         self.pages.counters.refused_frames.add(refusals.frames);
         refusals

@@ -162,7 +162,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
             return self.give(bundles);
         }
         self.platform.cost(Cost::BulkFree, 1);
-        self.zone.prefetch(self.platform, bundles.as_slice());
+        self.zone.prefetch_outlined(self.platform, bundles);
         let for_depot = stack.frames();
         let refusals = self.zone.give_with_depot(self.platform, bundles.as_slice(), stack);
         let taken_in = for_depot - stack.frames();

@@ -167,16 +167,16 @@ impl<'m> Lists<'m> {
         leaving: &mut Bundles,
     ) {
         let (mut len, limit) = (context.pages.len(list), context.pages.limit(list));
-        let ring = self.ring(list);
+        let mut places = self.ring(list).get_mut(len..limit).unwrap_or_default().iter_mut();
         for &bundle in bundles.iter().rev().filter(|bundle| bundle.heads != 0) {
             let stays = stays(bundle);
             context.cost(Cost::RingFrames, u32::from(stays));
-            match ring.get_mut(len) {
-                Some(place) if stays && len < limit => {
+            match if stays { places.next() } else { None } {
+                Some(place) => {
                     *place = bundle.word * 64;
                     len += 1;
                 }
-                _ => _ = leave(leaving, bundle),
+                None => _ = leave(leaving, bundle),
             }
         }
         context.pages.set_len(list, len);
@@ -200,16 +200,22 @@ impl<'m> Lists<'m> {
         if !has_depot {
             return wanted;
         }
-        self.ran_out |= 1 << list.get();
+        self.ran_out |= bit(list);
+        if self.ran_out == bit(list) {
+            return wanted;
+        }
         let space = u64::from(self.sizing.high()).saturating_sub(context.pages.held());
         for order in wanted.others(order) {
             let Some(other) = ListIndex::serving(order, of) else { continue };
+            if self.ran_out & bit(other) == 0 {
+                continue;
+            }
             let len = context.pages.len(other);
             let frames = (REFILL_MAX as u64) << order.get();
             if len >= REFILL_MAX {
                 // No block of this list was requested since it was refilled.
-                self.ran_out &= !(1 << other.get());
-            } else if self.ran_out >> other.get() & 1 == 1 && frames <= space {
+                self.ran_out &= !bit(other);
+            } else if frames <= space {
                 wanted.set(order, (REFILL_MAX - len) as u8);
             }
         }

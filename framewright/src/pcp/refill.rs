@@ -88,10 +88,9 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         let accepted = self.enter(|at, lists| {
             // The type is read inside: isolation changes the type of a pageblock, then waits until
             // no owner is inside.
-            let stays = |bundle: Bundle| {
-                at.zone.type_number(bundle.word * 64) != MigrateType::Isolate as u8
-            };
-            if !at.zone.has_isolated_pageblocks() {
+            let some_isolated = at.zone.has_isolated_pageblocks();
+            let stays = |bundle: Bundle| !some_isolated || !at.zone.is_isolated(bundle.word * 64);
+            if !some_isolated {
                 stack.empty(|kind, blocks| lists.accept_run(at.context(), kind, blocks));
             }
             lists.accept(at.context(), list, &taken, stays, &mut leaving);

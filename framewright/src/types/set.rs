@@ -119,12 +119,16 @@ impl<'m> NumberSet<'m> {
         }
     }
 
-    /// Up to `count` of the lowest numbers that share a word, as a leaf and a mask like those of
-    /// [`NumberSet::insert_word`].
+    /// Up to `count`, at least one, of the lowest numbers that share a word, as a leaf and a mask like
+    /// those of [`NumberSet::insert_word`].
     #[inline(always)]
     pub(crate) fn lowest_word(&self, count: u32) -> Option<(u32, u64)> {
         let leaf = self.first()? / 64;
-        Some((leaf, lowest(self.word(leaf), count)))
+        let word = self.word(leaf);
+        // They are often neighbours.
+        let first = word & word.wrapping_neg();
+        let run = (first.wrapping_shl(count - 1) << 1).wrapping_sub(first);
+        Some((leaf, if word & run == run { run } else { lowest(word, count) }))
     }
 
     /// The numbers 64 x `leaf` + i, as bits i.
@@ -232,5 +236,20 @@ mod tests {
         assert_eq!(lowest(0b1011_0100, 2), 0b1_0100);
         assert_eq!(lowest(!0, 64), !0);
         assert_eq!(lowest(0b1, 5), 0b1);
+    }
+
+    #[test]
+    fn the_lowest_numbers_are_those_of_the_lowest_bits() {
+        for word in [1, 0b1111_0110, !0, !0 << 60, !0 << 60 | 1] {
+            for count in 1..=64 {
+                let mut words = [word];
+                let set = NumberSet::new(&mut words, 64);
+                assert_eq!(
+                    set.lowest_word(count),
+                    Some((0, lowest(word, count))),
+                    "{word:#x} {count}"
+                );
+            }
+        }
     }
 }

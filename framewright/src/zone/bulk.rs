@@ -8,7 +8,7 @@ use crate::{
     buddy::{Buddy, Bundle, Bundles, Fallback, Refusals, Want},
     platform::{Cost, Platform, Site},
     sync::{Address, Ordering},
-    types::Order,
+    types::{Order, PAGEBLOCK_ORDER},
 };
 
 /// Costs of a batch that is taken: per bundle and per frame.
@@ -175,12 +175,22 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// Prefetches the metadata of bundles that are about to be freed, before the lock is taken.
     /// Frees of whole pageblocks do not access that metadata.
     #[inline]
-    pub(crate) fn prefetch(&self, platform: &P, bundles: &[Bundle]) {
+    pub(crate) fn prefetch(&self, platform: &P, batch: &Bundles) {
+        let bundles = batch.as_slice();
         self.probe_prefetch(platform, bundles);
+        if batch.frames() == u64::from(batch.blocks()) << PAGEBLOCK_ORDER {
+            return;
+        }
         for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
             self.pageblocks.prefetch(bundle.pageblock());
             Address::of(self.heads).prefetch(bundle.pageblock());
         }
+    }
+
+    /// [`Zone::prefetch`], not inlined into a caller with less to free.
+    #[inline(never)]
+    pub(crate) fn prefetch_outlined(&self, platform: &P, batch: &Bundles) {
+        self.prefetch(platform, batch);
     }
 
     /// Whether the zone has a depot.

@@ -180,6 +180,15 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !TYPE_FLAGS
     }
 
+    /// Whether a frame's pageblock is isolated: exact under the lock, a hint without it.
+    #[inline(never)]
+    pub(crate) fn is_isolated(&self, frame: u32) -> bool {
+        let number = self.types.get((frame >> PAGEBLOCK_ORDER) as usize);
+        number.is_some_and(|number| {
+            number.load(Ordering::Relaxed) & !TYPE_FLAGS == MigrateType::Isolate as u8
+        })
+    }
+
     /// As [`Zone::type_number`], with the flag [`EMPTYING`](crate::buddy::EMPTYING).
     pub(crate) fn type_and_emptying(&self, frame: u32) -> u8 {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !PARTIAL
