@@ -500,13 +500,8 @@ fn push_single<P: Platform>(
     push.end(pushed)
 }
 
-/// The list that a block of a zone is freed to, if it follows from order and type alone. Branches on the type of single
-/// frames, so that the processor can predict the list.
+/// The list that a block of a zone is freed to, if it follows from order and type alone.
 #[inline(always)]
 fn list_of<P: Platform>(local: &LocalZone<'_, P>, frame: u32, order: Order) -> Option<ListIndex> {
-    let of = local.type_of(frame)?;
-    if order == Order::ZERO && of == MigrateType::Movable as u8 {
-        return Some(ListIndex::MOVABLE);
-    }
-    ListIndex::freeing_directly(order, of)
+    ListIndex::freeing_directly(order, local.type_of(frame)?)
 }
