@@ -2,13 +2,11 @@
 //! all CPUs.
 #![cfg(not(framewright_loom))]
 
-mod support;
-
 use framewright::{
     Config, CpuError, FrameRange, IsolateError, Memory, MigrateType, Order, Pfn, Request, ZoneId,
     tuning::Auto,
 };
-use support::machine::{Machine, Metadata, cpu};
+use framewright_fakes::{FakePlatform as Machine, Metadata, cpu};
 
 /// Runs `test` on an allocator with two pageblocks, two CPUs, and batches of 63 frames.
 fn on_memory(test: impl FnOnce(&Memory<'_, Machine>)) {
