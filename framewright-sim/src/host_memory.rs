@@ -16,10 +16,15 @@ pub fn prefetch<T>(value: &T) {
 #[inline(always)]
 pub(crate) fn prefetch_at(address: *const u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
-    for offset in (0..bytes).step_by(64) {
+    {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a hint, which faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(offset).cast()) };
+        // A `for` loop over `step_by` calls several functions if a crate is built without optimisation.
+        let mut offset = 0;
+        while offset < bytes {
+            // SAFETY: a hint, which faults on no address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(offset).cast()) };
+            offset += 64;
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (address, bytes);

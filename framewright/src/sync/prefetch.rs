@@ -20,8 +20,11 @@ impl<T> Address<T> {
     pub(crate) fn prefetch(&self, index: u32) {
         const LINE: usize = 64;
         let item = self.start.wrapping_add(index as usize * size_of::<T>());
-        for line in (0..size_of::<T>()).step_by(LINE) {
+        // A `for` loop over `step_by` calls several functions if a crate is built without optimisation.
+        let mut line = 0;
+        while line < size_of::<T>() {
             prefetch_line(item.wrapping_add(line));
+            line += LINE;
         }
     }
 }
