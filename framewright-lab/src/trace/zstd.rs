@@ -49,9 +49,8 @@ impl<R: Read> Decoder<R> {
         // From its second frame on, the decoder allocates space for a window at once. For the first, it would grow step
         // by step, and copy.
         let empty = frame.reset(EMPTY_FRAME);
-        let empty = empty.and_then(|()| {
-            frame.decode_blocks(END_OF_FRAME, BlockDecodingStrategy::UptoBlocks(1))
-        });
+        let empty = empty
+            .and_then(|()| frame.decode_blocks(END_OF_FRAME, BlockDecodingStrategy::UptoBlocks(1)));
         debug_assert!(empty.is_ok(), "{empty:?}");
         Self { input, frame, cut: false }
     }

@@ -119,32 +119,33 @@ pub(super) fn count_blocks(
     counts: &mut [u64; Order::COUNT],
 ) {
     // A run is an aligned block of ones, maximal or within a larger one. Two runs of each larger one are not maximal.
-    let mut add = |order: usize, runs: u32, larger: u32| counts[order] += u64::from(runs - 2 * larger);
+    let maximal = |runs: u32, larger: u32| u64::from(runs - 2 * larger);
     if level <= 1 {
-        return add(0, free, 0);
+        counts[0] += u64::from(free);
+        return;
     }
     // A run of order k starts at a multiple of 2^k, so the starts in 2^k words fit into one word: the runs of a half of
     // the map are moved between those of the other half.
     let [a, b, c, d, e, f, g, h] = *map;
     let starts = [joined(a, e, 0), joined(b, f, 0), joined(c, g, 0), joined(d, h, 0)];
     let pairs = ones(&starts);
-    add(0, free, pairs);
-    if level == 2 {
-        return add(1, pairs, 0);
-    }
+    counts[0] += maximal(free, pairs);
     let [a, b, c, d] = starts;
     let starts = [joined(a, c, 1), joined(b, d, 1)];
     let fours = ones(&starts);
-    add(1, pairs, fours);
+    counts[1] += maximal(pairs, fours);
     let mut starts = joined(starts[0], starts[1], 2);
     let mut runs = ones(&[starts]);
-    add(2, fours, runs);
+    counts[2] += maximal(fours, runs);
     // A byte has now a bit for each word of the map. Those of neighbouring words are four bits apart, as they were moved
     // last.
-    for (order, (distance, mask)) in (3..usize::from(level)).zip(DISTANCES) {
+    for (count, (distance, mask)) in counts[3..].iter_mut().zip(DISTANCES) {
+        if runs == 0 {
+            return;
+        }
         starts &= starts >> distance & mask;
         let larger = ones(&[starts]);
-        add(order, runs, larger);
+        *count += maximal(runs, larger);
         runs = larger;
     }
 }
