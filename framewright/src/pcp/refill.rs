@@ -86,8 +86,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         let frame = stack.pop().or_else(|| taken.pop_lowest()).ok_or(Refused::NoBlockOfOrder)?;
         let mut leaving = Bundles::new();
         let accepted = self.enter(|at, lists| {
-            // The type is read inside: isolation changes the type of a pageblock, then waits until
-            // no owner is inside.
+            // Number and types are read inside: isolation changes the type of a pageblock, publishes the number of isolated
+            // ones when it releases the zone lock, then waits until no owner is inside.
             let some_isolated = at.zone.has_isolated_pageblocks();
             let stays = |bundle: Bundle| !some_isolated || !at.zone.is_isolated(bundle.word * 64);
             if !some_isolated {
