@@ -89,8 +89,8 @@ impl Gigablock {
     /// The binary logarithm of the number of pageblocks in the maximal free block whose first pageblock is `at`; `None`
     /// if no such block starts there.
     pub(super) fn doublings_from(&self, at: u32) -> Option<u8> {
-        // Of most pageblocks in large blocks, the neighbour is free with which the largest block would be formed that
-        // starts here.
+        // No larger block than 2^trailing zeros starts here. If all of the next larger one around this pageblock is free,
+        // the maximal block starts before. This is so for most pageblocks of large blocks.
         let beyond = at.trailing_zeros() as u8 + 1;
         if beyond <= MAP_ORDER && self.is_free_around(at, beyond) {
             return None;

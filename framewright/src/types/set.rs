@@ -119,8 +119,8 @@ impl<'m> NumberSet<'m> {
         }
     }
 
-    /// Up to `count`, at least one, of the lowest numbers that share a word, as a leaf and a mask like
-    /// those of [`NumberSet::insert_word`].
+    /// Up to `count` (1 to 64) of the lowest numbers that share a word, as a leaf and a mask like those of
+    /// [`NumberSet::insert_word`].
     #[inline(always)]
     pub(crate) fn lowest_word(&self, count: u32) -> Option<(u32, u64)> {
         let leaf = self.first()? / 64;

@@ -178,6 +178,7 @@ impl<'m, P: Platform> Zone<'m, P> {
     pub(crate) fn prefetch(&self, platform: &P, batch: &Bundles) {
         let bundles = batch.as_slice();
         self.probe_prefetch(platform, bundles);
+        // Most batches have blocks of one order: these are whole pageblocks.
         if batch.frames() == u64::from(batch.blocks()) << PAGEBLOCK_ORDER {
             return;
         }

@@ -180,7 +180,8 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !TYPE_FLAGS
     }
 
-    /// Whether a frame's pageblock is isolated: exact under the lock, a hint without it.
+    /// Whether a frame's pageblock is isolated: exact under the lock, a hint without it. Seldom called, so it is small and
+    /// not inlined: an index that cannot panic takes less code than [`Zone::type_number`].
     #[inline(never)]
     pub(crate) fn is_isolated(&self, frame: u32) -> bool {
         let number = self.types.get((frame >> PAGEBLOCK_ORDER) as usize);
