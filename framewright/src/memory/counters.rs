@@ -60,7 +60,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         stats
     }
 
-    /// Frames on the lists and in the quarantines of all CPUs; possibly stale.
+    /// Free frames on the lists and in the quarantines of all CPUs, without those in the depots of
+    /// zones ([`Memory::in_depots`]); possibly stale.
     #[must_use]
     pub fn held_by_cpus(&self) -> u64 {
         self.core.held_by_cpus()

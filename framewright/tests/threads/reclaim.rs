@@ -302,8 +302,8 @@ fn readers_writers_and_reclaimers_run_concurrently() {
     embedder.lru().check().unwrap();
     let memory = embedder.memory();
     memory.check().unwrap();
-    let used = memory.managed() - memory.free() - memory.held_by_cpus();
-    assert_eq!(used, resident + memory.tlb().deferred());
+    let idle = memory.free() + memory.held_by_cpus() + memory.in_depots() + memory.tlb().deferred();
+    assert_eq!(memory.managed() - idle, resident);
     let stats = embedder.lru().stats();
     assert!(stats.get(framewright::observe::NodeStat::PgstealFile) > ENOUGH, "\n{stats}");
 }
