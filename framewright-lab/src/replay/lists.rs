@@ -142,7 +142,7 @@ pub(super) struct Beginning {
     pub(super) stats: Vec<CpuStats>,
     /// Frames in use.
     pub(super) in_use: u64,
-    /// Frames on CPU lists.
+    /// Frames on CPU lists and in depots.
     pub(super) held: u64,
     /// The zones, without their state at the end.
     pub(super) zones: Vec<ZoneReport>,
@@ -154,7 +154,7 @@ impl Beginning {
         Self {
             stats: stats(machine),
             in_use: machine.in_use(),
-            held: machine.memory().held_by_cpus(),
+            held: machine.held(),
             zones: zones.collect(),
         }
     }
@@ -181,7 +181,7 @@ fn end_zone(zone: &mut ZoneReport, machine: &Machine<'_, '_>, plan: &ZonePlan) {
     let memory = machine.memory();
     if let Some(info) = machine.id_of(plan).and_then(|id| memory.zone(id)) {
         zone.free.end = FreeMemory::of_counts(&memory.block_counts(info.id));
-        zone.held.end = info.held_by_cpus;
+        zone.held.end = info.held_by_cpus + info.in_depot;
         let (before, after) = (zone.lock, memory.platform().lock(info.id));
         zone.lock = OwnLock {
             holds: after.holds - before.holds,
@@ -202,7 +202,7 @@ fn begin_zone(machine: &Machine<'_, '_>, plan: &ZonePlan, tables: &Tables) -> Op
         managed: info.managed,
         watermarks: [info.min, info.low, info.high],
         held: HeldReport {
-            start: info.held_by_cpus,
+            start: info.held_by_cpus + info.in_depot,
             end: 0,
             kernel_start: before.map(Zone::held_by_cpus),
             kernel_end: after.map(Zone::held_by_cpus),

@@ -63,9 +63,14 @@ impl<'a, 'm> Machine<'a, 'm> {
         self.memory
     }
 
-    /// Frames in use: managed, neither free nor on a CPU's list.
+    /// Frames in use: managed, neither free nor held.
     pub(super) fn in_use(&self) -> u64 {
-        self.memory.managed() - self.memory.free() - self.memory.held_by_cpus()
+        self.memory.managed() - self.memory.free() - self.held()
+    }
+
+    /// Frames on CPU lists and in depots.
+    pub(super) fn held(&self) -> u64 {
+        self.memory.held_by_cpus() + self.memory.in_depots()
     }
 
     /// The zone of the memory that corresponds to a planned zone.

@@ -75,7 +75,7 @@ pub struct ListBuddyReport {
     pub total: Activity,
     /// Free memory at the start and at the end, without migratetypes.
     pub free: [FreeMemory; 2],
-    /// Frames on CPU lists at the start.
+    /// Frames on CPU lists and in depots at the start.
     pub held_at_start: u64,
     /// Its memory over time.
     pub samples: Vec<Sample>,
@@ -94,7 +94,7 @@ pub struct MachineReport {
     pub from_snapshot: bool,
     /// Frames in use at the start of the recording.
     pub in_use_at_start: u64,
-    /// Frames on CPU lists at the start of the recording.
+    /// Frames on CPU lists and in depots at the start of the recording.
     pub held_at_start: u64,
 }
 

@@ -128,6 +128,19 @@ fn a_small_recording_is_counted_exactly() {
 }
 
 #[test]
+fn frames_in_depots_are_not_in_use() {
+    // One CPU frees what the other allocates.
+    let mut script = Script::default();
+    for round in 0..8 {
+        let pages = 0x1000 + 512 * round..0x1200 + 512 * round;
+        script = pages.clone().fold(script, |script, pfn| script.alloc(0, pfn, 0));
+        script = pages.fold(script, |script, pfn| script.free(1, pfn, 0));
+    }
+    let report = script.replay(Some(&small_machine()));
+    assert_eq!((report.balance.recorded, report.balance.replayed), (20_000, 20_000));
+}
+
+#[test]
 fn blocks_are_freed_in_parts_and_parts_as_blocks() {
     let mut script = Script::default().alloc(0, 0x400, 9).free(0, 0x480, 7);
     for pfn in (0x400..0x480).chain(0x500..0x600) {
@@ -303,7 +316,6 @@ fn the_shipped_recording_balances_and_repeats() {
     let report = run(&recording, &survey, &tables, &tuning, &mut progress).unwrap();
     assert_eq!(report.logical.unmatched_frees, 0);
     assert_eq!(report.logical.refused_allocs, 0);
-    assert!(report.balance.difference_percent.abs() < 5.0, "{:?}", report.balance);
     assert_eq!(report.balance.recorded, report.balance.replayed);
     // More than a third of its frees end earlier allocations.
     assert!(report.logical.stand_in_frees * 3 > report.logical.frees);

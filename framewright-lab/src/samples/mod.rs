@@ -25,7 +25,7 @@ pub(crate) struct MemoryState {
     pub(crate) free: FreeMemory,
     /// Free frames of all zones.
     pub(crate) free_frames: u64,
-    /// Frames on CPU lists.
+    /// Frames on CPU lists and in depots.
     pub(crate) held_by_cpus: u64,
     /// Frames in use.
     pub(crate) in_use: u64,
@@ -46,7 +46,8 @@ impl MemoryState {
     ) -> Self {
         let mut free = FreeMemory::default();
         memory.zones().for_each(|zone| free.add(&free_in(zone.id)));
-        let (free_frames, held_by_cpus) = (memory.free(), memory.held_by_cpus());
+        let free_frames = memory.free();
+        let held_by_cpus = memory.held_by_cpus() + memory.in_depots();
         Self {
             free,
             free_frames,
@@ -84,7 +85,7 @@ pub struct Sample {
     pub in_use: u64,
     /// Free frames of all zones.
     pub free: u64,
-    /// Frames on CPU lists.
+    /// Frames on CPU lists and in depots.
     pub held_by_cpus: u64,
     /// Order of the largest free block.
     pub largest_order: Option<u8>,
