@@ -6,9 +6,9 @@
 //! lowmem reserve that the zone keeps from movable requests.
 //!
 //! **With compaction** the number is an interval. It is the limit of requests that wait and are repeated, without what
-//! reclaim adds. The flags of all frames ([`ZonePages`]) give the number of pageblocks that compaction can empty, and
-//! the interval is around it. From the tables alone, it is around the number of huge pages that the movable free memory
-//! has room for, and wider.
+//! reclaim adds. With the flags of all frames ([`ZonePages`]), the library's compaction forms huge pages in a memory of the
+//! same state, and the interval is around their number. From the tables alone, it is around the number of huge pages that
+//! the movable free memory has room for, and wider.
 //!
 //! Sources: Linux's documentation, sysctl/vm.rst (min_free_kbytes, lowmem_reserve_ratio) and
 //! filesystems/proc.rst (buddyinfo, pagetypeinfo, zoneinfo). Page faults may use memory down to the watermark min;
@@ -16,7 +16,7 @@
 
 use framewright::frame::PAGEBLOCK_ORDER;
 
-use super::{Fragmentation, Look, pages::ZonePages};
+use super::{Fragmentation, Look, pages::ZonePages, simulate};
 use crate::trace::snapshot::Zone;
 
 /// The huge pages of all zones.
@@ -59,9 +59,9 @@ pub struct ZoneHugePages {
     pub with: [u64; 2],
 }
 
-/// The interval around the number of pageblocks that compaction can empty, in percent of it. docs/inspect.md has
-/// measurements.
-const OF_EMPTIED: [u64; 2] = [83, 118];
+/// The interval around the number of huge pages that the library's compaction forms, in percent of it. docs/inspect.md
+/// has measurements.
+const OF_COMPACTED: [u64; 2] = [83, 118];
 /// From the tables alone, these shares of the frames on CPU lists, and of the free memory in pageblocks that are not
 /// movable, count as movable, in percent.
 const OF_CPU_LISTS: u64 = 80;
@@ -78,7 +78,9 @@ impl HugePages {
     pub fn predict(look: &Look) -> Self {
         let order = look.tables.pageblock_order.unwrap_or(PAGEBLOCK_ORDER);
         let zones = look.tables.zones.iter().filter(|zone| zone.managed > 0);
-        let zones = zones.filter_map(|zone| ZoneHugePages::of(zone, look.pages_of(zone), order));
+        // The library's huge pages have this size only.
+        let pages = |zone| look.pages_of(zone).filter(|_| order == PAGEBLOCK_ORDER);
+        let zones = zones.filter_map(|zone| ZoneHugePages::of(zone, pages(zone), order));
         let (bases, zones): (Vec<_>, Vec<_>) = zones.unzip();
         Self { order, basis: bases.into_iter().min().unwrap_or_default(), zones }
     }
@@ -115,15 +117,14 @@ impl ZoneHugePages {
         };
         let without = free.min(above(0));
         let above_all = above(on_cpu_lists);
-        let (basis, expected, around) =
-            match pages.and_then(|of| of.emptied(zone.free, on_cpu_lists)) {
-                Some(emptied) => (Basis::Kpageflags, emptied, OF_EMPTIED),
-                None => {
-                    let (basis, small) = small_frames(&of, order);
-                    let added = small.saturating_add(percent(on_cpu_lists, OF_CPU_LISTS));
-                    (basis, free.saturating_add(added >> order), OF_MOVABLE)
-                }
-            };
+        let (basis, expected, around) = match pages.and_then(|of| compacted(of, zone)) {
+            Some(compacted) => (Basis::Kpageflags, compacted, OF_COMPACTED),
+            None => {
+                let (basis, small) = small_frames(&of, order);
+                let added = small.saturating_add(percent(on_cpu_lists, OF_CPU_LISTS));
+                (basis, free.saturating_add(added >> order), OF_MOVABLE)
+            }
+        };
         let expected = expected.min(above_all);
         let least = percent(expected, around[0]).max(percent(without, OF_FREE[0]));
         let most = percent(expected, around[1]).min(percent(above_all, OF_FREE[1])).max(without);
@@ -137,6 +138,11 @@ impl ZoneHugePages {
         };
         Some((basis, of))
     }
+}
+
+/// The huge pages that the library's compaction forms in a zone whose frames are known; `None` if they are not.
+fn compacted(pages: &ZonePages, zone: &Zone) -> Option<u64> {
+    simulate::huge_pages(&pages.settled(zone.free, zone.held_by_cpus())?, watermark(zone))
 }
 
 fn percent(of: u64, percent: u64) -> u64 {

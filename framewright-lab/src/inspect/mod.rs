@@ -11,7 +11,8 @@
 //! |-------------|-------------------------------------------------------------------|
 //! | `source`    | reads the tables of this machine, or saved ones                   |
 //! | `zone`      | a zone: free blocks by type and order, indices, watermarks        |
-//! | `pages`     | the use of each frame: pageblocks that compaction can empty       |
+//! | `pages`     | the use of each frame: what compaction can move, and where to     |
+//! | `simulate`  | compaction by the library in such a state                         |
 //! | `huge`      | the number of huge pages that a program could get                 |
 //! | `counters`  | the kernel's counters, and their increase between two looks       |
 //! | `figures`   | all figures of a look as a list                                   |
@@ -25,6 +26,7 @@ mod counters;
 mod figures;
 mod huge;
 mod pages;
+mod simulate;
 mod source;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! The use of each frame, from `/proc/kpageflags`: the pageblocks that compaction can empty.
+//! The use of each frame, from `/proc/kpageflags`: what compaction can move in each pageblock, and where to.
 //!
 //! The flags of a frame say whether it is free, or has a page that can be moved. They do not say whether a page is pinned
 //! for the moment. A frame without any flag is on a CPU's list, or the kernel uses it.
@@ -112,40 +112,33 @@ impl Pageblock {
 }
 
 impl ZonePages {
-    /// The number of pageblocks that compaction can empty, if `on_cpu_lists` frames are on CPU lists and `free` are free.
+    /// The pageblocks without unknown frames, if `on_cpu_lists` frames are on CPU lists and `free` are free. Frames on CPU
+    /// lists become free ones: the same share of the unknown frames everywhere, but all or none of a pageblock's. The
+    /// others become fixed ones.
     ///
     /// `None` if the flags show less than half of the free frames: some kernels mark only the first frame of a free block.
-    pub(super) fn emptied(&self, free: u64, on_cpu_lists: u64) -> Option<u64> {
+    pub(super) fn settled(&self, free: u64, on_cpu_lists: u64) -> Option<Vec<Pageblock>> {
         let sum = |count: fn(&Pageblock) -> u32| -> u64 {
             self.pageblocks.iter().map(|of| u64::from(count(of))).sum()
         };
         if sum(|of| of.free) < free / 2 {
             return None;
         }
-        let unknown = sum(|of| of.unknown);
-        let on_lists = on_cpu_lists.min(unknown);
-        let [without, with] = [false, true].map(|is_free| self.emptied_if(is_free));
-        // The share of frames without flags that are on CPU lists is the same in all pageblocks.
-        Some(without + with.saturating_sub(without) * on_lists / unknown.max(1))
-    }
-
-    /// The same, if all or no frames without flags are on CPU lists. The pageblocks with the fewest pages are emptied, from
-    /// the first on: their pages move into the free frames of the others.
-    fn emptied_if(&self, unknown_is_free: bool) -> u64 {
-        let emptied = self.pageblocks.iter().filter_map(|of| {
-            let (more, fixed) = if unknown_is_free { (of.unknown, 0) } else { (0, of.unknown) };
-            (of.fixed + fixed == 0).then(|| (of.movable, u64::from(of.free + more)))
-        });
-        let mut emptied: Vec<_> = emptied.collect();
-        emptied.sort_unstable();
-        let mut free: u64 = emptied.iter().map(|(_, free)| free).sum();
-        let mut pages = 0;
-        let emptied = emptied.iter().take_while(|(more, less)| {
-            pages += u64::from(*more);
-            free -= less;
-            pages <= free
-        });
-        emptied.count() as u64
+        let unknown = sum(|of| of.unknown).max(1);
+        let on_cpu_lists = on_cpu_lists.min(unknown);
+        // In units of a frame / `unknown`: those that have to become free so far, less those that have.
+        let mut due = 0;
+        let settle = |of: &Pageblock| {
+            due += u64::from(of.unknown) * on_cpu_lists;
+            let all = u64::from(of.unknown) * unknown;
+            if 2 * due > all {
+                due = due.saturating_sub(all);
+                Pageblock { free: of.free + of.unknown, unknown: 0, ..*of }
+            } else {
+                Pageblock { fixed: of.fixed + of.unknown, unknown: 0, ..*of }
+            }
+        };
+        Some(self.pageblocks.iter().map(settle).collect())
     }
 }
 
@@ -196,32 +189,21 @@ mod tests {
     }
 
     #[test]
-    fn pages_move_from_empty_pageblocks_into_full_ones() {
-        // The emptiest has 100 pages. Two have 250, and the third one has room for 212, or 312.
-        let emptied = |of: [u32; 4]| zone(&[of, [412, 100, 0, 0], [362, 150, 0, 0]]).emptied(0, 0);
-        assert_eq!(emptied([212, 300, 0, 0]), Some(1));
-        assert_eq!(emptied([312, 200, 0, 0]), Some(2));
-        assert_eq!(zone(&[]).emptied(0, 0), Some(0));
-    }
-
-    #[test]
-    fn a_frame_of_the_kernel_keeps_its_pageblock_and_takes_no_pages() {
-        let some = zone(&[[511, 0, 0, 1], [512, 0, 0, 0], [112, 400, 0, 0]]);
-        assert_eq!(some.emptied(1135, 0), Some(1));
-    }
-
-    #[test]
     fn frames_without_flags_are_free_as_far_as_cpu_lists_explain_them() {
         let some = zone(&[[502, 0, 10, 0]; 8]);
-        let expected = |on_cpu_lists| some.emptied(4016, on_cpu_lists).unwrap();
-        assert_eq!([0, 20, 40, 80, 500].map(expected), [0, 2, 4, 8, 8]);
+        let free = |on_cpu_lists| {
+            let settled = some.settled(4016, on_cpu_lists).unwrap();
+            assert!(settled.iter().all(|of| of.unknown == 0 && of.free + of.fixed == 512));
+            settled.iter().filter(|of| of.free == 512).count()
+        };
+        assert_eq!([0, 20, 40, 80, 500].map(free), [0, 2, 4, 8, 8]);
         // A pageblock without flags is on the CPU lists, or the kernel's.
-        let all = |on_cpu_lists| zone(&[[0, 0, 512, 0]; 4]).emptied(0, on_cpu_lists);
-        assert_eq!([0, 512, 2048].map(all), [Some(0), Some(1), Some(4)]);
+        let all = zone(&[[0, 0, 512, 0], [512, 0, 0, 0]]).settled(512, 0).unwrap();
+        assert_eq!(all, [pageblock([0, 0, 0, 512]), pageblock([512, 0, 0, 0])]);
     }
 
     #[test]
     fn flags_of_first_frames_only_are_not_used() {
-        assert_eq!(zone(&[[1, 0, 511, 0]]).emptied(512, 0), None);
+        assert_eq!(zone(&[[1, 0, 511, 0]]).settled(512, 0), None);
     }
 }

@@ -68,7 +68,10 @@ fn memory_map(plan: &Plan, maps: &[Vec<PageblockMap>]) -> Vec<MemoryRange> {
 }
 
 /// The part of `buffer` from the first aligned address.
-fn aligned<'b>(buffer: &'b mut [MaybeUninit<u8>], layout: &Layout) -> &'b mut [MaybeUninit<u8>] {
+pub(crate) fn aligned<'b>(
+    buffer: &'b mut [MaybeUninit<u8>],
+    layout: &Layout,
+) -> &'b mut [MaybeUninit<u8>] {
     let skip = buffer.as_ptr().align_offset(layout.align());
     buffer.get_mut(skip..).unwrap_or_default()
 }

@@ -180,7 +180,7 @@ impl<'m> Allocator for Machine<'_, 'm> {
 
 /// A platform whose CPUs take turns on one thread. Frames have no contents.
 #[derive(Debug, Default)]
-pub(super) struct Serial {
+pub(crate) struct Serial {
     nanos: AtomicU64,
     costs: Costs,
     holds: Holds,

@@ -81,8 +81,10 @@ mod tracks;
 
 pub use holds::OwnLock;
 pub use kernel::{FreeReport, KernelActivity};
+pub(crate) use library::aligned;
 pub use lock_waits::KernelLock;
 pub(crate) use lock_waits::LockWaits;
+pub(crate) use machine::Serial;
 pub(crate) use plan::uncapped;
 pub use report::{
     Activity, Balance, CpuReport, Fallback, HeldReport, ListBuddyReport, Logical, MachineReport,

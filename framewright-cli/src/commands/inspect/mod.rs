@@ -24,9 +24,9 @@ fail. Only root can read pagetypeinfo; without it the rest is shown.
 
 `huge pages` is the number of huge pages that a program could get now. Without compaction it is counted: \
 free blocks that are large enough, as far as the watermark min and the lowmem reserve permit. With compaction \
-it is an interval, for requests that wait and are repeated, without what reclaim adds. As root, it is predicted from \
-the flags of all frames (/proc/kpageflags), which say what compaction can move; otherwise, and with --watch, from free \
-blocks alone, and the interval is wider.
+it is an interval, for requests that wait and are repeated, without what reclaim adds. As root, the \
+library's compaction is simulated on the flags of all frames (/proc/kpageflags), which say what can be moved; otherwise, \
+and with --watch, it is predicted from free blocks alone, and the interval is wider.
 
 --try allocates huge pages for a moment and compares. Faults that fail are repeated until 256 in a row bring nothing. It \
 leaves 128 MiB free above the watermarks and 512 MiB available, takes at most 4 GiB for at most 5 seconds in each mode \

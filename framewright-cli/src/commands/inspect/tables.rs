@@ -112,7 +112,9 @@ pub(super) fn source(basis: Basis) -> &'static str {
             "with compaction: predicted from buddyinfo; all free memory counts as movable"
         }
         Basis::Pagetypeinfo => "with compaction: predicted from pagetypeinfo",
-        Basis::Kpageflags => "with compaction: predicted from the flags of all frames (kpageflags)",
+        Basis::Kpageflags => {
+            "with compaction: simulated with the library's compaction on the flags of all frames (kpageflags)"
+        }
     }
 }
 
