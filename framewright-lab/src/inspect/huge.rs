@@ -142,7 +142,9 @@ impl ZoneHugePages {
 
 /// The huge pages that the library's compaction forms in a zone whose frames are known; `None` if they are not.
 fn compacted(pages: &ZonePages, zone: &Zone) -> Option<u64> {
-    simulate::huge_pages(&pages.settled(zone.free, zone.held_by_cpus())?, watermark(zone))
+    let pageblocks = pages.settled(zone.free, zone.held_by_cpus())?;
+    let formed = simulate::huge_pages(&pageblocks, watermark(zone) / pages.step)?;
+    Some(formed * pages.step)
 }
 
 fn percent(of: u64, percent: u64) -> u64 {

@@ -33,9 +33,15 @@ pub struct ZonePages {
     pub node: u16,
     /// The zone.
     pub zone: String,
-    /// Its whole pageblocks, without holes.
+    /// Its whole pageblocks, without holes: of a large zone every `step`-th.
     pub pageblocks: Vec<Pageblock>,
+    /// The number of pageblocks that one of them stands for.
+    pub step: u64,
 }
+
+/// Of a zone with more pageblocks, only a part is read: this number, or up to twice as many. The kernel needs about 30 ms
+/// for the flags of 1 GiB.
+const READ: u64 = 1 << 15;
 
 /// The frames of a pageblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,25 +66,26 @@ pub(super) fn read(path: &Path, zones: &[Zone], order: u8) -> io::Result<Vec<Zon
     let zones = zones.iter().filter(|zone| zone.managed > 0);
     zones
         .map(|zone| {
-            let pageblocks = pageblocks(&mut file, zone, 1 << order)?;
-            Ok(ZonePages { node: zone.node, zone: zone.name.clone(), pageblocks })
+            let step = ((zone.spanned >> order) / READ).max(1);
+            let pageblocks = pageblocks(&mut file, zone, 1 << order, step)?;
+            Ok(ZonePages { node: zone.node, zone: zone.name.clone(), pageblocks, step })
         })
         .collect()
 }
 
-fn pageblocks(file: &mut File, zone: &Zone, size: u64) -> io::Result<Vec<Pageblock>> {
+fn pageblocks(file: &mut File, zone: &Zone, size: u64, step: u64) -> io::Result<Vec<Pageblock>> {
     let first = zone.start_pfn.unwrap_or(0);
     let end = first.saturating_add(zone.spanned) / size;
     let first = first.div_ceil(size);
     let mut holes = zone.spanned.saturating_sub(zone.present) / size;
     let mut flags = vec![0; (size * SIZE) as usize];
-    file.seek(SeekFrom::Start(first * size * SIZE))?;
     let mut pageblocks = Vec::new();
-    for _ in first..end {
+    for pageblock in (first..end).step_by(step as usize) {
+        file.seek(SeekFrom::Start(pageblock * size * SIZE))?;
         file.read_exact(&mut flags)?;
         // Frames of holes have no flags either.
         if holes > 0 && is_absent(&flags) {
-            holes -= 1;
+            holes = holes.saturating_sub(step);
         } else {
             pageblocks.push(Pageblock::of(&flags));
         }
@@ -121,18 +128,18 @@ impl ZonePages {
         let sum = |count: fn(&Pageblock) -> u32| -> u64 {
             self.pageblocks.iter().map(|of| u64::from(count(of))).sum()
         };
-        if sum(|of| of.free) < free / 2 {
+        if sum(|of| of.free) < free / self.step / 2 {
             return None;
         }
         let unknown = sum(|of| of.unknown).max(1);
-        let on_cpu_lists = on_cpu_lists.min(unknown);
+        let on_cpu_lists = (on_cpu_lists / self.step).min(unknown);
         // In units of a frame / `unknown`: those that have to become free so far, less those that have.
         let mut due = 0;
         let settle = |of: &Pageblock| {
             due += u64::from(of.unknown) * on_cpu_lists;
             let all = u64::from(of.unknown) * unknown;
-            if 2 * due > all {
-                due = due.saturating_sub(all);
+            if due >= all {
+                due -= all;
                 Pageblock { free: of.free + of.unknown, unknown: 0, ..*of }
             } else {
                 Pageblock { fixed: of.fixed + of.unknown, unknown: 0, ..*of }
@@ -152,7 +159,7 @@ mod tests {
 
     fn zone(pageblocks: &[[u32; 4]]) -> ZonePages {
         let pageblocks = pageblocks.iter().copied().map(pageblock).collect();
-        ZonePages { pageblocks, ..Default::default() }
+        ZonePages { pageblocks, step: 1, ..Default::default() }
     }
 
     #[test]
@@ -200,6 +207,20 @@ mod tests {
         // A pageblock without flags is on the CPU lists, or the kernel's.
         let all = zone(&[[0, 0, 512, 0], [512, 0, 0, 0]]).settled(512, 0).unwrap();
         assert_eq!(all, [pageblock([0, 0, 0, 512]), pageblock([512, 0, 0, 0])]);
+    }
+
+    #[test]
+    fn a_part_of_a_large_zone_stands_for_all() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let (size, pageblocks) = (1 << 2, 3 * READ + 7);
+        file.as_file().set_len(pageblocks * size * SIZE).unwrap();
+        let spanned = pageblocks * size;
+        let zone = Zone { spanned, managed: spanned, present: spanned, ..Default::default() };
+        let pages = read(file.path(), &[zone], 2).unwrap().remove(0);
+        assert_eq!((pages.step, pages.pageblocks.len() as u64), (3, READ + 3));
+        // A third of the frames on CPU lists are in these pageblocks.
+        let settled = pages.settled(0, 30 * size).unwrap();
+        assert_eq!(settled.iter().filter(|of| of.free > 0).count(), 10);
     }
 
     #[test]
