@@ -223,11 +223,9 @@ impl<'a, 'm, const TRACED: bool> FakeMover<'a, 'm, TRACED> {
         let others = block.map_or(0, |block| block.order().frames());
         assert!(block.is_none_or(|block| block.order() == order));
         used += others;
-        let idle = self.memory.free() + self.memory.held_by_cpus() + self.memory.in_depots();
-        let idle = idle + self.memory.tlb().deferred();
         assert_eq!(
-            self.memory.managed() - idle,
-            used,
+            self.memory.in_use(),
+            used + self.memory.tlb().deferred(),
             "the library and the owner count different numbers of frames in use"
         );
         for zone in self.memory.zones() {

@@ -150,14 +150,14 @@ impl<'k, 'm, W: World> Kernel<'k, 'm, W> {
         }
         let lists = || reclaim.lru().check();
         memory.check().and_then(|()| lists()).map_err(|violation| violation.to_string())?;
-        let deferred = memory.tlb().deferred();
-        let idle = memory.free() + memory.held_by_cpus() + memory.in_depots() + deferred;
+        let (allocated, deferred) = (memory.in_use(), memory.tlb().deferred());
         let used = state.frames.count(|holds| holds != Holds::Nothing);
-        let managed = memory.managed();
-        if idle + used == managed {
+        if allocated == used + deferred {
             return Ok(());
         }
-        Err(format!("{managed} frames, of which {idle} are free and {used} in use"))
+        Err(format!(
+            "{used} frames are in use and {deferred} wait for a flush, but {allocated} are allocated"
+        ))
     }
 
     /// The CPU that runs this code.

@@ -115,7 +115,7 @@ fn report(
             held_at_start: held,
         },
         logical: engine.logical,
-        balance: Balance::new(in_use, engine.machine.in_use(), &engine.logical),
+        balance: Balance::new(in_use, memory.in_use(), &engine.logical),
         total: Activity::between(&first, &last),
         kernel_total,
         cpus,

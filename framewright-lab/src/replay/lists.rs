@@ -151,10 +151,11 @@ pub(super) struct Beginning {
 impl Beginning {
     pub(super) fn of(machine: &Machine<'_, '_>, plan: &Plan, tables: &Tables) -> Self {
         let zones = plan.zones.iter().filter_map(|zone| begin_zone(machine, zone, tables));
+        let memory = machine.memory();
         Self {
             stats: stats(machine),
-            in_use: machine.in_use(),
-            held: machine.held(),
+            in_use: memory.in_use(),
+            held: memory.held_by_cpus() + memory.in_depots(),
             zones: zones.collect(),
         }
     }

@@ -63,16 +63,6 @@ impl<'a, 'm> Machine<'a, 'm> {
         self.memory
     }
 
-    /// Frames in use: managed, neither free nor held.
-    pub(super) fn in_use(&self) -> u64 {
-        self.memory.managed() - self.memory.free() - self.held()
-    }
-
-    /// Frames on CPU lists and in depots.
-    pub(super) fn held(&self) -> u64 {
-        self.memory.held_by_cpus() + self.memory.in_depots()
-    }
-
     /// The zone of the memory that corresponds to a planned zone.
     pub(super) fn id_of(&self, zone: &ZonePlan) -> Option<ZoneId> {
         let mut zones = self.memory.zones();

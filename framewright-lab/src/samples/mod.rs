@@ -46,13 +46,11 @@ impl MemoryState {
     ) -> Self {
         let mut free = FreeMemory::default();
         memory.zones().for_each(|zone| free.add(&free_in(zone.id)));
-        let free_frames = memory.free();
-        let held_by_cpus = memory.held_by_cpus() + memory.in_depots();
         Self {
             free,
-            free_frames,
-            held_by_cpus,
-            in_use: memory.managed() - free_frames - held_by_cpus,
+            free_frames: memory.free(),
+            held_by_cpus: memory.held_by_cpus() + memory.in_depots(),
+            in_use: memory.in_use(),
             largest_order: memory.largest_free_order().map(Order::get),
         }
     }

@@ -66,8 +66,7 @@ pub fn above_min(memory: &Memory<'_, Simulated>, urgent: u64) -> Result<(), Stri
 /// The violated invariant.
 pub fn at_rest(memory: &Memory<'_, Simulated>, ledger: Option<&Ledger>) -> Result<(), String> {
     memory.check().map_err(|violation| violation.to_string())?;
-    let held = memory.held_by_cpus() + memory.in_depots();
-    let allocated = memory.managed() - memory.free() - held;
+    let allocated = memory.in_use();
     match ledger.map(Ledger::held) {
         Some(held) if held != allocated => {
             Err(format!("programs hold {held} frames, and {allocated} are allocated"))

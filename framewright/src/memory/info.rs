@@ -120,6 +120,15 @@ impl<P: Platform> Memory<'_, P> {
         self.core.zones().iter().map(Zone::free).sum()
     }
 
+    /// Frames in use: managed, and neither free in the zones nor on CPU lists nor in depots; possibly
+    /// stale. Freed frames that wait for a TLB flush and free frames of isolated pageblocks count as
+    /// in use.
+    #[must_use]
+    pub fn in_use(&self) -> u64 {
+        let idle = self.free() + self.held_by_cpus() + self.in_depots();
+        self.managed().saturating_sub(idle)
+    }
+
     /// Free blocks of a zone by type and order, and its pageblocks by type; all 0 if there is no
     /// such zone. Walks every pageblock, a few under each hold of the zone lock, so blocks that are
     /// allocated or freed meanwhile may be counted twice or not at all. For reports and tests, not
