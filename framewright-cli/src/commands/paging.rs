@@ -9,10 +9,10 @@ use framewright_lab::{
     html::Details,
     paging::{self, Paging, Work},
     plot::Axis,
-    report::Measured,
+    report::{Measured, decimal},
     samples::Watch,
     workloads::{
-        cdn::Cdn,
+        cdn::{Cdn, HOURS},
         mmap_read::{MmapRead, Readers},
     },
 };
@@ -38,8 +38,8 @@ macro_rules! with_examples {
             "This workload uses more pages than memory has frames. Reclaim therefore unmaps pages that \
              are not in use, and flushes them from the TLBs of all CPUs. ",
             $where,
-            "\n\nThe default memory is small, so a run takes seconds. The figures depend on the number of \
-             reclaimed pages, not on the size of memory.\n\nExamples:\n",
+            "\n\nThe default memory is small, so a run takes seconds. With more memory, reclaim finds more pages \
+             to unmap for each flush, so there are fewer interrupts per reclaimed page.\n\nExamples:\n",
             $examples
         )
     };
@@ -108,7 +108,7 @@ impl MmapReadArgs {
 /// Arguments of `run cdn`.
 #[derive(Debug, ArgGroup)]
 pub(crate) struct CdnArgs {
-    /// Virtual time: a day is the time in which memory is filled 2,500 times
+    /// Virtual time, rounded up to hours: a day is the time in which memory is filled 2,500 times
     #[arg(long, value_name = "DAYS", default_value = "1")]
     pub(crate) days: Days,
     /// Requests that store new data, in percent
@@ -344,16 +344,16 @@ fn description(work: &Work, frames: u64) -> String {
         }
         Work::Cdn(work) => format!(
             "one mapping of {} times the memory, {} per CPU, {} % of requests store; {}; \
-             {} of 2,500 turnovers: {} million pages read{}",
+             {}, 2,500 turnovers a day: {} million pages are read or stored{}",
             work.times,
             several(work.threads, "thread"),
             work.writes,
             several(work.disks, "disk"),
-            match work.centidays {
-                100 => "1 day".to_owned(),
-                centidays => format!("{} days", f64::from(centidays) / 100.0),
+            match work.hours() {
+                hours if hours % HOURS == 0 => several(hours / HOURS, "day"),
+                hours => several(hours, "hour"),
             },
-            work.turned_over(frames) / 1_000_000,
+            decimal(work.turned_over(frames) as f64 / 1e6, 1),
             match work.huge {
                 0 => String::new(),
                 huge =>

@@ -492,9 +492,9 @@ fn show_scaled(report: &Report, scaling: &Scaling, style: Style) -> String {
 
 /// The virtual time of a run, and its seeds.
 fn time(report: &Report, Plan { warm_up, window, .. }: Plan) -> String {
-    const MS: u64 = 1_000_000;
+    let ms = |nanos: u64| nanos as f64 / 1e6;
     let seeds = print::seeds(print::rounds(report) as usize);
-    format!("{} virtual ms after {} of warming up; {seeds}", window / MS, warm_up / MS)
+    format!("{} virtual ms after {} of warming up; {seeds}", ms(window), ms(warm_up))
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@ fn a_server_has_figures_over_time() {
     let (text, report, _) =
         report_of(&["run", "cdn", "--days", "0.05", "--picture", svg.to_str().unwrap()]);
     assert!(text.contains("one mapping of 4 times the memory, 8 threads per CPU"), "{text}");
+    assert!(text.contains("2 hours, 2,500 turnovers a day"), "{text}");
     assert!(text.contains("over time"), "{text}");
     let hours = report["runs"][0]["series"]["pages_per_s"].as_array().unwrap();
     assert_eq!(hours.len(), 2, "0.05 days are 1.2 hours, and the started hour counts: {hours:?}");

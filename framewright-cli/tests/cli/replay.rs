@@ -79,6 +79,28 @@ fn the_shipped_recording_replays_and_balances() {
 }
 
 #[test]
+fn drains_are_the_sum_of_their_reasons_and_a_part_is_no_more_than_the_whole() {
+    let args = ["replay", &shipped(), "--set", "pcp.high_order_drain=every-free"];
+    let (text, report) = (stdout_of(&args), report(&args));
+    let ours = &report["runs"][0];
+    let reasons = figures(ours).into_iter().filter(|(name, _)| name.starts_with("drains_"));
+    let sum: f64 = reasons.map(|(_, figure)| figure["median"].as_f64().unwrap()).sum();
+    assert_eq!(metric(ours, "drains"), sum);
+    assert!(text.contains("drains_emptying"), "{text}");
+    for (share, _) in text.match_indices(" % of the ") {
+        let number = text[..share].rsplit(|c: char| !c.is_ascii_digit() && c != '.').next();
+        assert!(number.unwrap().parse::<f64>().unwrap() <= 100.0, "{text}");
+    }
+}
+
+#[test]
+fn a_replay_that_refuses_most_allocations_is_not_called_better() {
+    let text = stdout_of(&["replay", &shipped(), "--set", "zone.min_free=3000000"]);
+    let lines: Vec<_> = text.lines().filter(|line| line.contains("not compared")).collect();
+    assert!(lines[0].starts_with("better") && lines[1].starts_with("worse"), "{text}");
+}
+
+#[test]
 fn with_vs_both_settings_stand_side_by_side() {
     let vs = ["replay", &shipped(), "--vs", "pcp.high_order_drain=every-free"];
     let text = stdout_of(&vs);

@@ -140,7 +140,7 @@ impl<'m> Play<'_, 'm> {
     fn hours(&self) -> Option<u64> {
         match &self.paging.work {
             Work::MmapRead(_) => None,
-            Work::Cdn(work) => Some((u64::from(work.centidays) * HOURS).div_ceil(100).max(1)),
+            Work::Cdn(work) => Some(work.hours()),
         }
     }
 

@@ -2,12 +2,11 @@
 //!
 //! Time is counted in pages that are read into memory. The workload `cdn` defines the number of
 //! pages of a *day*, and an *hour* is a twenty-fourth of these. A workload without days has 24
-//! hours in all. So all hours have the same amount of work.
+//! hours in all. So all hours have the same amount of work. Progress is reported after each.
 
 use std::cell::{Cell, RefCell};
 
-/// Hours of a day or, without days, of the whole work. Progress is reported after each.
-pub(super) const HOURS: u64 = 24;
+pub(super) use crate::workloads::cdn::HOURS;
 
 /// The results of an hour.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

@@ -39,6 +39,8 @@ pub(crate) struct Next {
 pub(crate) const OBJECT: u32 = 32;
 /// Number of times that memory is filled in a day.
 pub(crate) const DAY: u64 = 2_500;
+/// Hours of a day.
+pub const HOURS: u64 = 24;
 /// Blocks of the kernel have one of the orders below this one: up to 32 KiB, as for network buffers and slabs.
 pub(crate) const KERNEL_ORDERS: u8 = 4;
 
@@ -114,10 +116,16 @@ impl Cdn {
         blocks * u64::from(self.kernel) * u64::from(OBJECT)
     }
 
+    /// Hours of the run, at least one. A day has [`HOURS`].
+    #[must_use]
+    pub fn hours(&self) -> u64 {
+        (u64::from(self.centidays) * HOURS).div_ceil(100).max(1)
+    }
+
     /// Pages that are read or stored in total, on a machine of `frames` frames.
     #[must_use]
     pub fn turned_over(&self, frames: u64) -> u64 {
-        frames * self.turnovers * u64::from(self.centidays) / 100
+        frames * self.turnovers * self.hours() / HOURS
     }
 }
 

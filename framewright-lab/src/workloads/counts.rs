@@ -24,6 +24,8 @@ counters! {
     drains_high_order,
     /// Drains because a CPU's store had no slot; only the library has them.
     drains_capacity,
+    /// Drains of frames in pageblocks that are emptying; only the library has them.
+    drains_emptying,
     drained_frames,
     /// Drains of lists that held blocks of other types than movable; only list-buddy counts them.
     mixed_drains,
@@ -47,6 +49,7 @@ impl From<CpuStats> for Counts {
             drains_threshold: stats.drains[DrainReason::Threshold as usize],
             drains_high_order: stats.drains[DrainReason::HighOrder as usize],
             drains_capacity: stats.drains[DrainReason::Capacity as usize],
+            drains_emptying: stats.drains[DrainReason::Emptying as usize],
             drained_frames: stats.drained_frames,
             mixed_drains: 0,
             zone_allocs: stats.zone_allocs,
@@ -72,6 +75,7 @@ impl From<list_buddy::Stats> for Counts {
             drains_threshold: cpus.drains[Reason::Threshold as usize],
             drains_high_order: cpus.drains[Reason::HighOrder as usize],
             drains_capacity: 0,
+            drains_emptying: 0,
             drained_frames: cpus.drained_frames,
             mixed_drains: cpus.mixed_drains,
             zone_allocs: zone.direct_allocs,

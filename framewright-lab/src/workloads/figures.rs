@@ -134,6 +134,7 @@ const FIGURES: &[Figure<Window>] = &[
     count("drains_threshold", |w| Some(w.counts.drains_threshold as f64)),
     count("drains_high_order", |w| Some(w.counts.drains_high_order as f64)),
     count("drains_capacity", |w| Some(w.counts.drains_capacity as f64)),
+    count("drains_emptying", |w| Some(w.counts.drains_emptying as f64)),
     count("drained_frames", |w| Some(w.counts.drained_frames as f64)),
     count("zone_allocs", |w| Some(w.counts.zone_allocs as f64)),
     count("zone_frees", |w| Some(w.counts.zone_frees as f64)),

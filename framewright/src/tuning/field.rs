@@ -163,10 +163,14 @@ impl Bounds {
     /// The number in `text` if it is within bounds. `Err` holds the nearest number that is, or
     /// `fallback` if the text is no number.
     fn parse(self, text: &str, fallback: Shown) -> Result<u32, Shown> {
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let number = match text.parse::<u64>() {
             Ok(number) => number,
-            Err(_) if digits => u64::MAX,
+            Err(_) if is_number(text) => u64::MAX,
+            Err(_) if text.strip_prefix('-').is_some_and(is_number) => {
+                return Err(Shown::Number(if self.zero { 0 } else { self.low }));
+            }
             Err(_) => return Err(fallback),
         };
         if number == 0 && self.zero {

@@ -57,6 +57,9 @@ fn a_value_out_of_range_is_answered_with_the_nearest() {
     for (key, value, nearest) in [
         ("pcp.batch", "0", "1"),
         ("pcp.batch", "many", "auto"),
+        ("pcp.batch", "-5", "1"),
+        ("reclaim.swappiness", "-1", "0"),
+        ("pcp.high_fraction", "-", "0"),
         ("pcp.batch", "99999999999999999999999", "1024"),
         ("pcp.high_fraction", "3", "8"),
         ("pcp.bundle_slots", "32", "64"),

@@ -69,7 +69,7 @@ pub(crate) struct InspectArgs {
     /// Write all figures to this file, as CSV: a row for each figure and time
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the result to this file, as JSON; with --watch, all figures over time
+    /// Write the result to this file, as JSON; with --watch, all figures over time, at the end of --for (Ctrl-C writes none)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write the result to this file as a page for a browser: tables, and with --watch charts over time

@@ -17,7 +17,7 @@ use super::{
 use crate::print::{self, FRAME_BYTES, bold, several};
 
 /// The rows of the summary, in order; drains by reason follow their sum.
-const SUMMARY: [&str; 23] = [
+const SUMMARY: [&str; 24] = [
     "list_hits",
     "refills",
     "refilled_frames",
@@ -25,6 +25,7 @@ const SUMMARY: [&str; 23] = [
     "drains_threshold",
     "drains_high_order",
     "drains_capacity",
+    "drains_emptying",
     "drains_local",
     "drains_remote",
     "drains_offline",
@@ -47,13 +48,14 @@ const SUMMARY: [&str; 23] = [
 const ONLY_IF_ANY: &str = "drains_";
 
 /// Columns of the table per CPU.
-const PER_CPU: [&str; 13] = [
+const PER_CPU: [&str; 14] = [
     "list_hits",
     "refills",
     "drains",
     "drains_threshold",
     "drains_high_order",
     "drains_capacity",
+    "drains_emptying",
     "drains_local",
     "drains_remote",
     "drains_offline",

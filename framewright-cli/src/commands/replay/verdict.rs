@@ -33,7 +33,9 @@ pub(super) fn lines(replay: &ReplayReport) -> [(&'static str, String); 3] {
     let side = |is_on_it: fn(&Compared) -> bool| {
         let words: Vec<String> =
             all.iter().filter(|it| is_on_it(it)).map(Compared::words).collect();
-        if words.is_empty() {
+        if refuses_many(replay) {
+            "not compared, because so many allocations were refused".to_owned()
+        } else if words.is_empty() {
             "nothing that the recording shows".to_owned()
         } else {
             words.join("; ")
@@ -44,6 +46,12 @@ pub(super) fn lines(replay: &ReplayReport) -> [(&'static str, String); 3] {
         ("better", side(Compared::is_better)),
         ("worse", side(Compared::is_worse)),
     ]
+}
+
+/// Whether the replay did clearly less work than the kernel: it refused more than one allocation in a hundred.
+fn refuses_many(replay: &ReplayReport) -> bool {
+    let logical = &replay.logical;
+    logical.refused_allocs > (logical.allocs + logical.refused_allocs) / 100
 }
 
 fn replayed(replay: &ReplayReport) -> String {
@@ -63,6 +71,7 @@ fn replayed(replay: &ReplayReport) -> String {
 
 fn compared(replay: &ReplayReport) -> Vec<Compared> {
     let (ours, kernel) = (&replay.total, &replay.kernel_total);
+    let requests = ours.list_hits + ours.list_misses + replay.logical.refused_allocs;
     let mut all = vec![
         Compared {
             name: "refills of CPU lists",
@@ -70,7 +79,7 @@ fn compared(replay: &ReplayReport) -> Vec<Compared> {
             kernel: kernel.refill_runs,
             why: format!(
                 "{} % of the requests found a block on the lists",
-                percent(ours.list_hits, ours.list_hits + ours.list_misses)
+                percent(ours.list_hits, requests)
             ),
         },
         Compared {
@@ -78,8 +87,8 @@ fn compared(replay: &ReplayReport) -> Vec<Compared> {
             ours: ours.all_drains(),
             kernel: kernel.drain_runs,
             why: format!(
-                "{} % of the freed frames went back to the zone",
-                percent(ours.drained_frames, ours.free_frames)
+                "{} % of the frames that came onto the lists went back to the zone",
+                percent(ours.drained_frames, ours.free_frames + ours.refilled_frames)
             ),
         },
         Compared {
