@@ -107,7 +107,7 @@ pub(crate) fn refused(spec: &Spec, reason: &dyn Display) -> Error {
 pub(crate) fn too_small(spec: &Spec, needed: u64, frames: u64, ample: u64) -> Error {
     let [needed, frames, ample] = [needed, frames, ample].map(|frames| frames.div_ceil(256));
     Error::memory(format_args!(
-        "the CPUs of {} hold up to {needed} MiB and it has {frames} MiB; choose at least {ample} MiB",
+        "the CPUs of {} hold up to {needed} of its {frames} MiB; choose at least {ample} MiB, so that some stay free",
         spec.name()
     ))
 }

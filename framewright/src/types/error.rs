@@ -24,7 +24,7 @@ pub enum AllocError {
     NoZone,
 }
 
-/// The shortage that made a request fail, and the number of rounds of relief (reclaim and compaction)
+/// The shortage that made a request fail, and the number of rounds of reclaim and compaction
 /// of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
@@ -36,7 +36,7 @@ pub struct Shortage {
     pub order: Order,
     /// The watermark that the request was measured against last.
     pub mark: Watermark,
-    /// Rounds of relief that the request waited for; 0 if it cannot wait.
+    /// Rounds of reclaim and compaction that the request waited for; 0 if it cannot wait.
     pub rounds: u16,
 }
 
@@ -75,7 +75,8 @@ impl fmt::Display for AllocError {
         }
         match self.shortage() {
             Some(Shortage { rounds, .. }) if rounds > 0 => {
-                write!(f, ", after {rounds} rounds of relief")
+                let s = if rounds == 1 { "" } else { "s" };
+                write!(f, ", after {rounds} round{s} of reclaim and compaction")
             }
             _ => Ok(()),
         }

@@ -241,7 +241,7 @@ fn the_error_names_the_shortage() {
     assert_eq!(
         short.to_string(),
         "out of memory: a request of order 0 would go below the min watermark, \
-         after 1 rounds of relief"
+         after 1 round of reclaim and compaction"
     );
     let scattered = error(fragmented(NO_HELP), movable(2).no_wait());
     assert!(matches!(scattered, AllocError::NoBlockOfOrder(_)));

@@ -26,7 +26,7 @@ fn the_verdict_is_asked_with_a_full_report() {
     assert_eq!(
         report.to_string(),
         "out of memory: a request of order 2 would go below the min watermark, after 2 rounds \
-         of relief; in the first zone of node 0, 256 frames are free and 256 must stay free; 7 were reclaimed in vain"
+         of reclaim and compaction; in the first zone of node 0, 256 frames are free and 256 must stay free; 7 were reclaimed in vain"
     );
     assert_eq!(memory.stats().out_of_memory, 1);
 }
