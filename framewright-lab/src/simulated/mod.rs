@@ -107,7 +107,7 @@ pub(crate) fn refused(spec: &Spec, reason: &dyn Display) -> Error {
 pub(crate) fn too_small(spec: &Spec, needed: u64, frames: u64, ample: u64) -> Error {
     let [needed, frames, ample] = [needed, frames, ample].map(|frames| frames.div_ceil(256));
     Error::memory(format_args!(
-        "the CPUs of {} hold up to {needed} of its {frames} MiB; choose at least {ample} MiB, so that some stay free",
+        "the CPUs of {} may hold {needed} MiB, which leaves too little of {frames} MiB; choose at least {ample} MiB",
         spec.name()
     ))
 }
