@@ -63,7 +63,7 @@ impl TraceArgs {
 #[derive(Debug, ArgGroup)]
 pub(crate) struct RunArgs {
     /// Seed of every random choice [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=u64::MAX - 1000))]
     pub(crate) seed: Option<u64>,
     /// Simulated machines: run this many seeds, from --seed on, and show medians, 95 % confidence
     /// intervals of means (Student's t), and p-values of differences from the first column (U test
@@ -88,7 +88,7 @@ impl RunArgs {
 
     /// All seeds.
     pub(crate) fn all_seeds(&self) -> Vec<u64> {
-        (0..u64::from(self.seeds)).map(|more| self.first_seed().wrapping_add(more)).collect()
+        (0..u64::from(self.seeds)).map(|more| self.first_seed() + more).collect()
     }
 
     /// The recordings that simulated runs make: the trace, and for the page of `--html` samples of memory.

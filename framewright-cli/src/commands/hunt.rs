@@ -134,6 +134,11 @@ const WORKLOAD: &str = "hunt";
 /// Hunts, and checks that every bug is found and every control is clean.
 pub(crate) fn hunt(args: &HuntArgs) -> Result<Outcome, Failure> {
     if matches!(args.what, Some(Target::List)) {
+        let mut files = args.files.all().into_iter().chain([args.trace.file()]);
+        if let Some((option, _)) = files.find(|(_, file)| file.is_some()) {
+            let message = format!("{option} is for hunts; `hunt list` prints the scenarios");
+            return Err(Failure::BadInput(message));
+        }
         output::print(&show_hunt_list(output::style()))?;
         return Ok(Outcome::Fine);
     }
@@ -312,7 +317,7 @@ pub(crate) fn show_hunt(rows: &[Row], style: Style) -> String {
             plain(row.bug.map_or("none", Bug::name).to_owned()),
             plain(row.kind.to_string()),
             found(row),
-            plain(number(row.median())),
+            plain(row.median().map_or_else(|| number(None), |median| median.to_string())),
             plain(number(row.fastest())),
             plain(if row.is_exhausted() {
                 format!("all {}", row.tried())

@@ -28,6 +28,30 @@ fn a_bug_is_found_and_the_printed_command_finds_it_again() {
 }
 
 #[test]
+fn the_median_of_an_even_number_of_hunts_is_that_of_the_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hunt.json");
+    let hunt = ["hunt", "unmap", "--bug", "forgotten-target", "--schedule", "random"];
+    let two = ["--seed", "5", "--seeds", "2", "--schedules", "2000"];
+    let text = stdout_of(&[&hunt[..], &two, &["--json", path.to_str().unwrap()]].concat());
+    let report: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let taken = &report["runs"][0]["metrics"]["schedules_to_find"];
+    assert_ne!(taken["values"][0], taken["values"][1], "this test needs other seeds");
+    let row = text.lines().find(|line| line.contains("forgotten-target")).unwrap();
+    let cells: Vec<_> = row.split_whitespace().collect();
+    let median = taken["median"].as_f64().unwrap();
+    assert!(cells.contains(&median.to_string().as_str()), "{median}: {row}");
+}
+
+#[test]
+fn a_list_of_scenarios_is_not_written_to_files() {
+    framewright(&["hunt", "list", "--json", "list.json"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("--json is for hunts"));
+}
+
+#[test]
 fn controls_are_clean_and_nothing_else_is_hunted() {
     let text = stdout_of(&["hunt", "take", "--bug", "none", "--schedule", "exhaustive:1"]);
     assert!(text.contains("clean") && text.contains("all ") && !text.contains("of 1"), "{text}");

@@ -94,13 +94,15 @@ impl Row {
         self.results.iter().filter_map(|result| result.found.as_ref()).map(|find| find.at)
     }
 
-    /// The median of the numbers of schedules. A hunt that found nothing counts as longer than all
-    /// others; `None` if the median is such a hunt.
+    /// The median of the numbers of schedules: the mean of the two in the middle if the number of hunts is even. A
+    /// hunt that found nothing counts as longer than all others; `None` if such a hunt is in the middle.
     #[must_use]
-    pub fn median(&self) -> Option<u64> {
+    pub fn median(&self) -> Option<f64> {
         let mut taken: Vec<_> = self.finds().collect();
         taken.sort_unstable();
-        taken.get((self.results.len().max(1) - 1) / 2).copied()
+        let hunts = self.results.len();
+        let [low, high] = [hunts.saturating_sub(1) / 2, hunts / 2].map(|at| taken.get(at));
+        Some((low? + high?) as f64 / 2.0)
     }
 
     /// The least number of schedules.
