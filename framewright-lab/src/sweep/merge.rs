@@ -8,7 +8,7 @@ use csv::{Reader, StringRecord};
 
 use super::{
     parts::Outcome,
-    table::{Format, Header, outcome},
+    table::{Format, Header, ends_within_a_line, outcome},
 };
 
 /// A table that is read run by run.
@@ -22,7 +22,7 @@ struct Table {
 
 impl Table {
     fn open(path: &Path) -> Option<Self> {
-        if Format::of(path).ok()? != Format::Csv {
+        if Format::of(path).ok()? != Format::Csv || ends_within_a_line(path).ok()? {
             return None;
         }
         let mut reader = Reader::from_path(path).ok()?;

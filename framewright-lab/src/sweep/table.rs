@@ -4,7 +4,7 @@
 
 use std::{
     fs::File,
-    io::{self, BufWriter},
+    io::{self, BufWriter, Read, Seek, SeekFrom},
     path::Path,
 };
 
@@ -225,6 +225,12 @@ pub(super) fn read(path: &Path, each: Each<'_>) -> Result<(), Error> {
 }
 
 fn read_csv(path: &Path, each: Each<'_>) -> Result<(), String> {
+    // A part of a number is a number, too.
+    if ends_within_a_line(path).map_err(|error| error.to_string())? {
+        return Err("the last line is cut: was the file copied completely? Without the file, `framewright sweep` makes \
+                    its runs again"
+            .to_owned());
+    }
     let mut reader = csv::Reader::from_path(path).map_err(|error| match error.into_kind() {
         csv::ErrorKind::Io(error) => error.to_string(),
         other => format!("{other:?}"),
@@ -236,4 +242,16 @@ fn read_csv(path: &Path, each: Each<'_>) -> Result<(), String> {
         each(&header, &row).map_err(|reason| format!("line {line}: {reason}"))?;
     }
     Ok(())
+}
+
+/// Whether the last byte of a file is no line break.
+pub(super) fn ends_within_a_line(path: &Path) -> io::Result<bool> {
+    let mut file = File::open(path)?;
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
 }

@@ -6,7 +6,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use super::{parts::Parts, *};
+use super::{merge::Tables, parts::Parts, *};
 
 mod compare;
 mod plan;
@@ -241,6 +241,21 @@ fn tables_of_other_plans_and_other_builds_are_refused() {
     let mut merged = place.sweep(&plan, &ALL, "merged.csv");
     let error = merged.import(&place.path("none.csv")).unwrap_err().to_string();
     assert!(error.ends_with("is not a table of a sweep: no column 'run'"), "{error}");
+}
+
+#[test]
+fn a_table_that_ends_within_a_line_is_refused() {
+    let (place, plan) = (Place::new(), plan(MATRIX));
+    place.run(&plan, &ALL, "all.csv", 1);
+    let all = place.bytes("all.csv");
+    let last = all[..all.len() - 1].iter().rposition(|&byte| byte == b'\n').unwrap() + 1;
+    for len in last + 1..all.len() {
+        fs::write(place.path("cut.csv"), &all[..len]).unwrap();
+        let mut merged = place.sweep(&plan, &ALL, "merged.csv");
+        let error = merged.import(&place.path("cut.csv")).unwrap_err().to_string();
+        assert!(error.contains("the last line is cut"), "{len}: {error}");
+        assert!(Tables::open(&[&place.path("cut.csv")]).is_none());
+    }
 }
 
 #[test]
