@@ -144,7 +144,7 @@ impl ZoneHugePages {
 fn compacted(pages: &ZonePages, zone: &Zone) -> Option<u64> {
     let pageblocks = pages.settled(zone.free, zone.held_by_cpus())?;
     let formed = simulate::huge_pages(&pageblocks, watermark(zone) / pages.step)?;
-    Some(formed * pages.step)
+    Some(formed * pages.step.get())
 }
 
 fn percent(of: u64, percent: u64) -> u64 {

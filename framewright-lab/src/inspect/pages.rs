@@ -8,6 +8,7 @@
 use std::{
     fs::File,
     io::{self, Read, Seek, SeekFrom},
+    num::NonZero,
     path::Path,
 };
 
@@ -27,7 +28,7 @@ const NOPAGE: u64 = 1 << 20;
 const SIZE: u64 = 8;
 
 /// The pageblocks of a zone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZonePages {
     /// The node.
     pub node: u16,
@@ -36,7 +37,7 @@ pub struct ZonePages {
     /// Its whole pageblocks, without holes: of a large zone every `step`-th.
     pub pageblocks: Vec<Pageblock>,
     /// The number of pageblocks that one of them stands for.
-    pub step: u64,
+    pub step: NonZero<u64>,
 }
 
 /// Of a zone with more pageblocks, only a part is read: this number, or up to twice as many. The kernel needs about 30 ms
@@ -66,8 +67,8 @@ pub(super) fn read(path: &Path, zones: &[Zone], order: u8) -> io::Result<Vec<Zon
     let zones = zones.iter().filter(|zone| zone.managed > 0);
     zones
         .map(|zone| {
-            let step = ((zone.spanned >> order) / READ).max(1);
-            let pageblocks = pageblocks(&mut file, zone, 1 << order, step)?;
+            let step = NonZero::new((zone.spanned >> order) / READ).unwrap_or(NonZero::<u64>::MIN);
+            let pageblocks = pageblocks(&mut file, zone, 1 << order, step.get())?;
             Ok(ZonePages { node: zone.node, zone: zone.name.clone(), pageblocks, step })
         })
         .collect()
@@ -159,7 +160,7 @@ mod tests {
 
     fn zone(pageblocks: &[[u32; 4]]) -> ZonePages {
         let pageblocks = pageblocks.iter().copied().map(pageblock).collect();
-        ZonePages { pageblocks, step: 1, ..Default::default() }
+        ZonePages { node: 0, zone: "Normal".into(), pageblocks, step: NonZero::<u64>::MIN }
     }
 
     #[test]
@@ -217,7 +218,7 @@ mod tests {
         let spanned = pageblocks * size;
         let zone = Zone { spanned, managed: spanned, present: spanned, ..Default::default() };
         let pages = read(file.path(), &[zone], 2).unwrap().remove(0);
-        assert_eq!((pages.step, pages.pageblocks.len() as u64), (3, READ + 3));
+        assert_eq!((pages.step.get(), pages.pageblocks.len() as u64), (3, READ + 3));
         // A third of the frames on CPU lists are in these pageblocks.
         let settled = pages.settled(0, 30 * size).unwrap();
         assert_eq!(settled.iter().filter(|of| of.free > 0).count(), 10);

@@ -219,9 +219,9 @@ impl Serial {
     }
 }
 
-// SAFETY: the lock is the library's own, which excludes. This platform is private to the replay,
-// which runs all CPUs on one thread, in program order: actions of one CPU are visible to the next
-// without a barrier, and a remote barrier needs no action.
+// SAFETY: the lock is the library's own, which excludes. This platform is private to replays and to
+// the simulation of `inspect`, which run all CPUs on one thread, in program order: actions of one CPU
+// are visible to the next without a barrier, and a remote barrier needs no action.
 unsafe impl Platform for Serial {
     type Lock = SpinFlag;
     type Word = PlainWord;
