@@ -3,14 +3,10 @@
 use framewright_sim::host_memory::prefetch;
 use rustc_hash::FxHashMap;
 
-use super::large;
 use super::survey::{PAGEBLOCK, pageblock};
 
 /// The numbers of the frames of a pageblock.
 type Numbers = [u32; PAGEBLOCK as usize];
-
-/// The pageblocks of 64 GiB, for which there is space from the start.
-const USUAL: usize = 1 << 15;
 
 /// A number for each frame; zero, unless another was set.
 pub(super) struct ByFrame {
@@ -23,11 +19,7 @@ pub(super) struct ByFrame {
 
 impl Default for ByFrame {
     fn default() -> Self {
-        Self {
-            pageblocks: FxHashMap::default(),
-            numbers: large::vector(USUAL),
-            last: (u64::MAX, 0),
-        }
+        Self { pageblocks: FxHashMap::default(), numbers: Vec::new(), last: (u64::MAX, 0) }
     }
 }
 

@@ -6,7 +6,6 @@ use framewright_sim::host_memory::prefetch;
 use super::allocator::Allocator;
 use super::kept::{Events, Resolved, SOON};
 use super::kernel::KernelCounter;
-use super::large;
 use super::ledger::{Step, order_of};
 use super::lists;
 use super::lock_waits::LockWaits;
@@ -15,7 +14,7 @@ use super::map::PageblockMap;
 use super::plan::{Plan, ZonePlan};
 use super::report::{Fallback, Logical};
 use super::stand_ins::StandIns;
-use super::survey::{Recording, Survey, pageblock};
+use super::survey::{Recording, Survey};
 use super::tracks::Tracks;
 use crate::Error;
 use crate::samples::Sample;
@@ -26,9 +25,6 @@ use crate::workloads::world::Frames;
 const SAMPLES: u64 = 200;
 /// Interval of progress reports, in events.
 const PROGRESS_EVERY: u64 = 1 << 14;
-
-/// The number of blocks for which there is space from the start.
-const USUAL: usize = 1 << 20;
 
 /// A replay under way.
 pub(super) struct Engine<'s, A: Allocator> {
@@ -63,7 +59,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
             kernel: vec![KernelCounter::default(); usize::from(machine.cpus())],
             machine,
             stand_ins,
-            blocks: large::vector(USUAL),
+            blocks: Vec::new(),
             survey,
             plan,
             logical: Logical::default(),
@@ -108,8 +104,8 @@ impl<'s, A: Allocator> Engine<'s, A> {
                     record.cpu
                 )));
             }
-            self.event(&record, number, steps);
-            self.trace(&record);
+            self.event(record, number, steps);
+            self.trace(record);
             last = record.nanos;
             replayed += 1;
             if replayed == next_sample {
@@ -291,10 +287,8 @@ impl<'s, A: Allocator> Engine<'s, A> {
     fn take_stand_in(&mut self, pfn: u64, order: Order, freed: &mut Vec<A::Block>) {
         self.logical.stand_in_frees += 1;
         let known = freed.len();
-        let recorded = self.survey.census.pageblocks.get(&pageblock(pfn));
-        let of = recorded.and_then(|recorded| recorded.of);
-        let zone = self.plan.zone_of(pfn);
-        self.stand_ins.take(&mut self.machine, zone, pfn, order, of, freed);
+        let (zone, census) = (self.plan.zone_of(pfn), &self.survey.census);
+        self.stand_ins.take(&mut self.machine, zone, pfn, order, census, freed);
         let frames: u64 = freed[known..].iter().map(|block| block.order().frames()).sum();
         self.logical.stand_in_frames += frames;
         self.logical.unmatched_frames += order.frames() - frames;

@@ -4,7 +4,6 @@
 use std::slice;
 
 use super::{
-    large,
     ledger::{Ledger, Step},
     packed::Packed,
     survey::Recording,
@@ -39,7 +38,7 @@ pub(super) enum Kept {
 }
 
 /// All events, in order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct All {
     events: Vec<Packed>,
     /// Those that are not packed.
@@ -52,7 +51,7 @@ pub(super) struct All {
 
 /// An event, and what it does to the blocks of the ledger.
 pub(super) struct Resolved<'k> {
-    pub(super) record: Record,
+    pub(super) record: &'k Record,
     /// The number of the block that it allocates or frees as a whole; 0 if there is none.
     pub(super) number: u32,
     /// Its other steps.
@@ -61,8 +60,7 @@ pub(super) struct Resolved<'k> {
 
 impl Default for Kept {
     fn default() -> Self {
-        let events = large::vector(MOST);
-        Self::All(All { events, rare: Vec::new(), steps: Vec::new(), nanos: 0 })
+        Self::All(All::default())
     }
 }
 
@@ -84,7 +82,7 @@ impl All {
     /// Adds an event. Returns whether it could be added.
     #[inline]
     fn add(&mut self, resolved: &Resolved<'_>) -> bool {
-        let &Resolved { ref record, number, steps } = resolved;
+        let &Resolved { record, number, steps } = resolved;
         let packed = if steps.is_empty() { Packed::new(record, number, self.nanos) } else { None };
         self.events.push(packed.unwrap_or(Packed::NONE));
         self.nanos = record.nanos;
@@ -92,7 +90,7 @@ impl All {
     }
 
     fn add_rare(&mut self, resolved: &Resolved<'_>) -> bool {
-        let &Resolved { record: Record { cpu, nanos, event, .. }, number, steps } = resolved;
+        let &Resolved { record: &Record { cpu, nanos, event, .. }, number, steps } = resolved;
         let Ok(count) = u16::try_from(steps.len()) else { return false };
         self.steps.extend_from_slice(steps);
         self.rare.push(Rare { cpu, steps: count, number, nanos, event });
@@ -108,7 +106,7 @@ impl All {
 /// The events of a recording, in order.
 pub(super) enum Events<'k> {
     Kept(Rest<'k>),
-    Read { reader: Box<TraceReader>, ledger: Ledger, steps: Vec<Step> },
+    Read(Box<Again>),
 }
 
 /// The events that are not yet replayed.
@@ -116,9 +114,20 @@ pub(super) struct Rest<'k> {
     events: slice::Iter<'k, Packed>,
     rare: slice::Iter<'k, Rare>,
     steps: &'k [Step],
-    /// The time of the event before them.
-    nanos: u64,
+    /// The event before them.
+    record: Record,
 }
+
+/// A recording that is read again.
+pub(super) struct Again {
+    reader: TraceReader,
+    ledger: Ledger,
+    record: Record,
+    steps: Vec<Step>,
+}
+
+/// Before the first event.
+const NO_RECORD: Record = Record { line: 0, cpu: 0, nanos: 0, event: Event::Other };
 
 impl<'k> Events<'k> {
     /// Starts with the first event.
@@ -129,11 +138,13 @@ impl<'k> Events<'k> {
     pub(super) fn of(kept: &'k Kept, recording: &Recording) -> Result<Self, Error> {
         Ok(match kept {
             Kept::All(All { events, rare, steps, .. }) => {
-                Self::Kept(Rest { events: events.iter(), rare: rare.iter(), steps, nanos: 0 })
+                let (events, rare) = (events.iter(), rare.iter());
+                Self::Kept(Rest { events, rare, steps, record: NO_RECORD })
             }
             Kept::TooMany => {
                 let (ledger, steps) = (Ledger::default(), Vec::new());
-                Self::Read { reader: Box::new(recording.reader()?), ledger, steps }
+                let reader = recording.reader()?;
+                Self::Read(Box::new(Again { reader, ledger, record: NO_RECORD, steps }))
             }
         })
     }
@@ -147,7 +158,7 @@ impl<'k> Events<'k> {
     pub(super) fn next(&mut self) -> Result<Option<Resolved<'_>>, Error> {
         match self {
             Self::Kept(rest) => Ok(rest.next()),
-            Self::Read { .. } => self.read(),
+            Self::Read(again) => again.next(),
         }
     }
 
@@ -155,38 +166,38 @@ impl<'k> Events<'k> {
     pub(super) fn frees_soon(&self) -> impl Iterator<Item = u32> {
         let events = match self {
             Self::Kept(rest) => rest.events.as_slice(),
-            Self::Read { .. } => &[],
+            Self::Read(_) => &[],
         };
         events.iter().take(SOON).filter_map(|event| event.frees())
     }
+}
 
-    /// As [`Events::next`], of a recording that is read again.
-    #[cold]
-    fn read(&mut self) -> Result<Option<Resolved<'_>>, Error> {
-        let Self::Read { reader, ledger, steps } = self else { return Ok(None) };
-        let Some(record) = reader.next_record()? else { return Ok(None) };
-        steps.clear();
-        let number = ledger.add(&record.event, steps);
-        Ok(Some(Resolved { record, number, steps }))
+impl Rest<'_> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<Resolved<'_>> {
+        match self.events.next()?.unpack(&mut self.record) {
+            Some(number) => Some(Resolved { record: &self.record, number, steps: &[] }),
+            None => self.next_rare(),
+        }
+    }
+
+    fn next_rare(&mut self) -> Option<Resolved<'_>> {
+        let &Rare { cpu, steps, number, nanos, event } = self.rare.next()?;
+        let (steps, later) = self.steps.split_at(steps.into());
+        self.steps = later;
+        self.record = Record { line: 0, cpu, nanos, event };
+        Some(Resolved { record: &self.record, number, steps })
     }
 }
 
-impl<'k> Rest<'k> {
-    #[inline(always)]
-    fn next(&mut self) -> Option<Resolved<'k>> {
-        let resolved = match self.events.next()?.unpack(self.nanos) {
-            Some((record, number)) => Resolved { record, number, steps: &[] },
-            None => self.next_rare()?,
-        };
-        self.nanos = resolved.record.nanos;
-        Some(resolved)
-    }
-
-    fn next_rare(&mut self) -> Option<Resolved<'k>> {
-        let &Rare { cpu, steps, number, nanos, event } = self.rare.next()?;
-        let (now, later) = self.steps.split_at(steps.into());
-        self.steps = later;
-        Some(Resolved { record: Record { line: 0, cpu, nanos, event }, number, steps: now })
+impl Again {
+    #[cold]
+    fn next(&mut self) -> Result<Option<Resolved<'_>>, Error> {
+        let Some(record) = self.reader.next_record()? else { return Ok(None) };
+        self.record = record;
+        self.steps.clear();
+        let number = self.ledger.add(&record.event, &mut self.steps);
+        Ok(Some(Resolved { record: &self.record, number, steps: &self.steps }))
     }
 }
 
@@ -204,11 +215,9 @@ mod tests {
     #[test]
     fn events_return_in_order_with_their_times_and_steps() {
         let steps = &[Step::Unseen { pfn: 8, order: Order::ZERO }; 2];
-        let event = |nanos, event, steps| Resolved {
-            record: Record { cpu: 3, nanos, line: 0, event },
-            number: 7,
-            steps,
-        };
+        fn event(nanos: u64, event: Event, steps: &[Step]) -> (Record, &[Step]) {
+            (Record { cpu: 3, nanos, line: 0, event }, steps)
+        }
         let all = [
             event(9 << 40, Event::Other, &[]),
             event((9 << 40) + 1, Event::Free { pfn: 8, order: 1 }, steps),
@@ -222,15 +231,16 @@ mod tests {
             ),
         ];
         let mut kept = Kept::default();
-        all.iter().for_each(|resolved| kept.add(resolved));
+        let number = 7;
+        all.iter().for_each(|(record, steps)| kept.add(&Resolved { record, number, steps }));
         let Kept::All(found) = &kept else { panic!("there are six events") };
         assert_eq!((found.events.len(), found.rare.len()), (6, 4));
         let recording = Recording::from_bytes("t", Vec::new());
         let mut events = Events::of(&kept, &recording).unwrap();
         assert_eq!(events.frees_soon().collect::<Vec<_>>(), [7]);
-        for Resolved { record, number, steps } in all {
+        for (record, steps) in &all {
             let next = events.next().unwrap().unwrap();
-            assert_eq!((next.record, next.number, next.steps), (record, number, steps));
+            assert_eq!((next.record, next.number, next.steps), (record, number, *steps));
         }
         assert!(events.next().unwrap().is_none());
     }
@@ -238,7 +248,7 @@ mod tests {
     #[test]
     fn nothing_is_kept_of_a_recording_that_does_not_fit() {
         let record = Record { cpu: 0, nanos: 0, line: 1, event: Event::Other };
-        let plain = Resolved { record, number: 0, steps: &[] };
+        let plain = Resolved { record: &record, number: 0, steps: &[] };
         let mut kept = Kept::default();
         (0..3).for_each(|_| kept.add_within(3, &plain));
         assert!(matches!(&kept, Kept::All(all) if all.size() == 3));

@@ -21,7 +21,7 @@ use super::{
     plan::{ListsPlan, Plan, ZonePlan},
     report::{HeldReport, ZoneReport},
     stand_ins::StandIns,
-    survey::{PAGEBLOCK, pageblock},
+    survey::PAGEBLOCK,
 };
 use crate::{
     samples::FreeMemory,
@@ -83,9 +83,8 @@ fn choose<A: Allocator>(
     }
     // The first block to leave was the last to be freed.
     for held in lists.known.iter().rev() {
-        let of = census.pageblocks.get(&pageblock(held.pfn)).and_then(|recorded| recorded.of);
         let order = Order::new(held.order).unwrap_or(Order::PAGEBLOCK);
-        stand_ins.take(machine, zone, held.pfn, order, of, &mut blocks);
+        stand_ins.take(machine, zone, held.pfn, order, census, &mut blocks);
     }
     blocks
 }

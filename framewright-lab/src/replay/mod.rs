@@ -36,7 +36,6 @@
 //! | `census`    | the state of the recorded frames at the start                   |
 //! | `ledger`    | the recorded blocks that are allocated, by number               |
 //! | `by_frame`  | a number for each recorded frame                                |
-//! | `large`     | vectors on huge pages                                           |
 //! | `plan`      | the machine to build: zones, CPUs, memory in use and free       |
 //! | `layout`    | positions for free blocks in a pageblock                        |
 //! | `map`       | the position and layout of each pageblock of a zone             |
@@ -61,7 +60,6 @@ mod engine;
 mod holds;
 mod kept;
 mod kernel;
-mod large;
 mod layout;
 mod ledger;
 mod library;

@@ -12,6 +12,8 @@ use framewright::{MigrateType, Order};
 use rustc_hash::FxHashMap;
 
 use super::allocator::Allocator;
+use super::census::Census;
+use super::layout::Map;
 use super::map::type_of;
 use super::survey::{PAGEBLOCK, TYPES, pageblock};
 use crate::workloads::world::Frames;
@@ -29,6 +31,8 @@ pub(super) struct StandIns<B> {
 struct Place<B> {
     zone: usize,
     blocks: Vec<B>,
+    /// The starts of the blocks. Counting those before a frame finds its block without reading the blocks.
+    starts: Map,
 }
 
 /// The places of one zone.
@@ -73,7 +77,9 @@ impl<B: Frames> StandIns<B> {
             None => pool.unassigned[of as usize].push(place),
         }
         blocks.sort_by_key(Frames::pfn);
-        self.places.push(Place { zone, blocks });
+        let mut starts = Map::default();
+        blocks.iter().for_each(|block| flip(&mut starts, block));
+        self.places.push(Place { zone, blocks, starts });
     }
 
     /// Ends the additions. Places are assigned in the order in which they were added.
@@ -85,17 +91,17 @@ impl<B: Frames> StandIns<B> {
 
     /// Removes 2^order frames that stand in for the recorded block at `pfn` of a zone, and appends
     /// them to `taken` as one or more blocks; fewer if the stand-ins run out. No stand-in is larger than a
-    /// pageblock, so larger orders get several. `of` is the migratetype of the recorded pageblock, if known.
+    /// pageblock, so larger orders get several. `census` knows the types of recorded pageblocks.
     pub(super) fn take(
         &mut self,
         machine: &mut impl Allocator<Block = B>,
         zone: usize,
         pfn: u64,
         order: Order,
-        of: Option<u8>,
+        census: &Census,
         taken: &mut Vec<B>,
     ) {
-        if let Some(place) = self.place_of(zone, pageblock(pfn), of)
+        if let Some(place) = self.place_of(zone, pageblock(pfn), census)
             && self.take_at(machine, place, pfn % PAGEBLOCK, order, taken)
         {
             return;
@@ -104,10 +110,11 @@ impl<B: Frames> StandIns<B> {
     }
 
     /// The place assigned to a recorded pageblock.
-    fn place_of(&mut self, zone: usize, recorded: u64, of: Option<u8>) -> Option<usize> {
+    fn place_of(&mut self, zone: usize, recorded: u64, census: &Census) -> Option<usize> {
         if let Some(&place) = self.assigned.get(&recorded) {
             return Some(place);
         }
+        let of = census.pageblocks.get(&recorded).and_then(|recorded| recorded.of);
         let pool = self.pools.get_mut(zone)?;
         let place = pool.unassigned[type_of(of)].pop().or_else(|| {
             // Most pageblocks are movable, so spare ones are most likely movable, too.
@@ -126,14 +133,14 @@ impl<B: Frames> StandIns<B> {
         order: Order,
         taken: &mut Vec<B>,
     ) -> bool {
-        let blocks = &self.places[place].blocks;
-        let last = blocks.partition_point(|block| start(block) < offset + order.frames());
+        let Place { blocks, starts, .. } = &self.places[place];
+        let last = before(starts, offset + order.frames());
         let (mut first, mut frames) = (last, 0);
-        while let Some(before) = first.checked_sub(1)
-            && start(&blocks[before]) + blocks[before].order().frames() > offset
+        while let Some(previous) = first.checked_sub(1)
+            && start(&blocks[previous]) + blocks[previous].order().frames() > offset
         {
-            frames += blocks[before].order().frames();
-            first = before;
+            frames += blocks[previous].order().frames();
+            first = previous;
         }
         // Aligned blocks nest: either one block contains the frames, or the frames consist of whole
         // blocks.
@@ -141,8 +148,9 @@ impl<B: Frames> StandIns<B> {
             return false;
         }
         if frames == order.frames() {
-            let Place { zone, blocks, .. } = &mut self.places[place];
+            let Place { zone, blocks, starts } = &mut self.places[place];
             for block in blocks.drain(first..last) {
+                flip(starts, &block);
                 self.pools[*zone].blocks[usize::from(block.order().get())] -= 1;
                 taken.push(block);
             }
@@ -161,9 +169,10 @@ impl<B: Frames> StandIns<B> {
         offset: u64,
         order: Order,
     ) -> B {
-        let Place { zone, blocks, .. } = &mut self.places[place];
+        let Place { zone, blocks, starts } = &mut self.places[place];
         let counts = &mut self.pools[*zone].blocks;
         let mut block = blocks.remove(index);
+        flip(starts, &block);
         counts[usize::from(block.order().get())] -= 1;
         while block.order() > order {
             let (low, high) = machine.split(block);
@@ -171,7 +180,8 @@ impl<B: Frames> StandIns<B> {
             // The other half stays, on its side of the gap.
             let wants_high = start(&high) <= offset;
             let (wanted, other) = if wants_high { (high, low) } else { (low, high) };
-            let at = blocks.partition_point(|block| block.pfn() < other.pfn());
+            let at = before(starts, start(&other));
+            flip(starts, &other);
             blocks.insert(at, other);
             block = wanted;
         }
@@ -227,6 +237,19 @@ impl<B: Frames> StandIns<B> {
     }
 }
 
+/// The number of starts before a frame.
+fn before(starts: &Map, frame: u64) -> usize {
+    let (words, bits) = ((frame / 64) as usize, frame % 64);
+    let below = starts.get(words).map_or(0, |word| word & ((1 << bits) - 1));
+    starts[..words].iter().chain([&below]).map(|word| word.count_ones() as usize).sum()
+}
+
+/// Adds the start of a block, or removes it.
+fn flip(starts: &mut Map, block: &impl Frames) {
+    let start = start(block);
+    starts[(start / 64) as usize] ^= 1 << (start % 64);
+}
+
 /// The start of a block in its pageblock.
 #[inline(always)]
 fn start(block: &impl Frames) -> u64 {
@@ -261,8 +284,9 @@ mod tests {
         order: Option<Order>,
     ) -> Vec<(u64, u8)> {
         let mut taken = Vec::new();
-        let of = (pageblock(pfn) == 1000).then_some(MigrateType::Unmovable as u8);
-        stand_ins.take(machine, 0, pfn, order.unwrap(), of, &mut taken);
+        let mut census = Census::default();
+        census.pageblocks.entry(1000).or_default().of = Some(MigrateType::Unmovable as u8);
+        stand_ins.take(machine, 0, pfn, order.unwrap(), &census, &mut taken);
         let names = taken.iter().map(|b| (b.pfn().get(), b.order().get())).collect();
         for block in taken {
             machine.free(0, block);

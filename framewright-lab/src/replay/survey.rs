@@ -166,7 +166,7 @@ impl Tally {
             self.steps.clear();
             let number = self.ledger.add(&record.event, &mut self.steps);
             self.add(record, number);
-            self.kept.add(&Resolved { record: *record, number, steps: &self.steps });
+            self.kept.add(&Resolved { record, number, steps: &self.steps });
             if self.census.pageblocks.len() > limit {
                 let line = record.line;
                 return Err(Error::input(format_args!(
