@@ -11,7 +11,7 @@
 //! | writeback | the first page seen under writeback is written, or as many pages as a cluster has | `Reclaim::written` |
 //! | congested | as above | as above |
 //! | isolated | the number of isolated pages is within its limit | putting pages back |
-//! | no progress | a page of the node was reclaimed | `shrink_list` |
+//! | no progress, while others reclaim | a page of the node was reclaimed | `shrink_list` |
 //! | reserve | half of the min watermarks of the node is free, or background reclaim sleeps | `Kswapd::step`, direct reclaim |
 //!
 //! (A cluster is the number of pages that reclaim isolates at once.)
@@ -73,13 +73,17 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(scan.cpu, scan.node, Throttle::Isolated, &is_over);
     }
 
-    /// Nothing was reclaimed down to priority 1: pauses until another reclaimer has made progress.
+    /// Nothing was reclaimed down to priority 1: pauses until another reclaimer has made progress, if there is one.
     #[inline(never)]
     pub(super) fn pause_without_progress(&self, scan: &ScanControl) {
         if scan.by != Reclaimer::Direct || self.is_hopeless(scan.node) {
             return;
         }
         let node = self.state.node(scan.node);
+        let others_isolate = PageKind::ALL.iter().any(|&kind| node.isolated(kind) > 0);
+        if !others_isolate && !node.kswapd.is_running() {
+            return;
+        }
         let before = node.stolen();
         self.pause(scan.cpu, scan.node, Throttle::NoProgress, &|| node.stolen() != before);
     }

@@ -36,7 +36,7 @@ struct Case {
     others: Others,
 }
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 7] = [
     Case {
         why: Throttle::Reserve,
         embedder: short,
@@ -74,17 +74,27 @@ const CASES: [Case; 6] = [
     },
     Case {
         why: Throttle::NoProgress,
+        // Another reclaimer has isolated a page.
         embedder: || {
-            let embedder = filled(310, FILE);
-            embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
+            let embedder = used();
+            let pfn = *embedder.pages().resident.keys().next().unwrap();
+            assert!(embedder.lru().isolate(pfn));
             embedder
         },
         reclaim: |embedder| _ = embedder.direct(32),
-        others: |embedder, pause| {
-            embedder.pages().resident.values_mut().for_each(|page| page.references = 0);
-            let reclaim = || assert!(embedder.direct_on(CpuId::new(OTHER), 32) >= 32);
-            ends(embedder, pause, Throttle::NoProgress, reclaim);
+        others: others_reclaim,
+    },
+    Case {
+        why: Throttle::NoProgress,
+        // Background reclaim was woken, and more than half of the reserve is free.
+        embedder: || {
+            let embedder = with_free(40);
+            embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
+            embedder.reclaim().wake(node(), Order::ZERO, framewright::ZoneKind::Normal);
+            embedder
         },
+        reclaim: |embedder| _ = embedder.direct(32),
+        others: others_reclaim,
     },
     Case {
         why: Throttle::Congested,
@@ -116,18 +126,37 @@ const CASES: [Case; 6] = [
 
 /// An embedder with less than half of its reserve free, and many reclaimable pages.
 fn short() -> &'static FakeOwner {
+    with_free(16)
+}
+
+/// An embedder with so many free frames, and many reclaimable pages.
+fn with_free(frames: u64) -> &'static FakeOwner {
     let embedder = embedder(2048, |_| ());
     (0..1500).for_each(|id| _ = embedder.touch(id, FILE).unwrap());
     embedder.lru().drain_all();
     let all = Request::new(Order::ZERO, MigrateType::Movable).inside_relief();
     let mut token = embedder.token();
-    while embedder.memory().free() > 16 {
+    while embedder.memory().free() > frames {
         let block = token.alloc(all).expect("the reserves are open");
         embedder.take(block);
     }
     drop(token);
     clear_young(embedder);
     embedder
+}
+
+/// An embedder with pages of which none can be reclaimed, because all were used.
+fn used() -> &'static FakeOwner {
+    let embedder = filled(310, FILE);
+    embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
+    embedder
+}
+
+/// Another CPU reclaims pages, which are not used any longer.
+fn others_reclaim(embedder: &'static FakeOwner, pause: &Pause<'_>) {
+    embedder.pages().resident.values_mut().for_each(|page| page.references = 0);
+    let reclaim = || assert!(embedder.direct_on(CpuId::new(OTHER), 32) >= 32);
+    ends(embedder, pause, Throttle::NoProgress, reclaim);
 }
 
 /// An embedder in which reclaim has started to write all pages. `change` is applied to each page.
@@ -194,6 +223,14 @@ fn pauses_that_end_before_their_condition_are_counted() {
         assert_eq!(stat(embedder, case.why.expired()) - before, paused as u64, "{:?}", case.why);
         assert!(embedder.resumed.lock().unwrap().iter().all(|&why| why != Throttle::Isolated));
     }
+}
+
+#[test]
+fn reclaim_without_progress_does_not_pause_if_nobody_else_reclaims() {
+    let embedder = used();
+    embedder.take_notes();
+    assert_eq!(embedder.direct(32), 0);
+    assert!(!embedder.take_notes().contains(&Throttle::NoProgress.name()));
 }
 
 #[test]
