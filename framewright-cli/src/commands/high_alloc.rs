@@ -25,8 +25,8 @@ use crate::{output, progress};
 pub(crate) const EXAMPLES: &str = "\
 Builder threads compile while one thread requests huge pages of 2 MiB, one every 125 ms, 95 % of memory \
 in all, and frees them at the end of the pass. Two passes run under load (success1, success2), and a third \
-(success3) after the memory of builders, source trees and caches is freed. `achievable` is the share that an \
-oracle with full knowledge of memory finds.
+(success3) after the memory of builders, source trees and caches is freed. `achievable1_pct` to \
+`achievable3_pct` are the shares of the same requests that an oracle with full knowledge of memory could serve.
 
 On a simulated machine counts are exact, times come from a model, and the same command gives the same \
 bytes. The last CPU makes the requests, and does the kernel's background work between them. Builders run \

@@ -34,6 +34,19 @@ fn unknown_settings_and_values() {
 }
 
 #[test]
+fn reserves_that_leave_nothing_for_requests() {
+    for command in [
+        &["run", "page-fault"][..],
+        &["run", "page-fault", "--machine", "uniform:2"],
+        &["run", "mmap-read"],
+        &["run", "churn"],
+    ] {
+        let args = [command, &["--set", "zone.min_free=10000000"]].concat();
+        refused(&args, &["this reserves 39063 MiB, and of ", "set zone.min_free to "]);
+    }
+}
+
+#[test]
 fn sizes() {
     let memory = |size, hints: &[&str]| {
         refused(&["run", "page-fault", &format!("--memory={size}")], hints);

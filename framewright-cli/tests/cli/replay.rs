@@ -531,6 +531,6 @@ fn a_failed_check_is_explained_on_standard_error() {
     let (_folder, path) = recording(RECORDING);
     framewright(&["replay", &path, "--set", "zone.min_free=4294967295"]).assert().code(1).stderr(
         predicate::str::contains("check failed: balance: ")
-            .and(predicate::str::contains("refused: the machine is too small")),
+            .and(predicate::str::contains("refused: the machine is too small for its watermark")),
     );
 }

@@ -15,7 +15,7 @@ use crate::{
     choice::choice,
     clock,
     micro::framewright_row::{Blocks, Ours, without_watermarks},
-    workloads::Side,
+    workloads::{Side, check_reserve},
 };
 
 /// 64 MiB: smaller memory has too few pageblocks for meaningful figures.
@@ -117,6 +117,9 @@ impl Setup {
             }
         }
         self.columns.iter().try_for_each(|column| {
+            if let Allocator::Framewright(tuning) = &column.allocator {
+                check_reserve(tuning, frames).map_err(|error| ("set", error))?;
+            }
             column
                 .check(self)
                 .map_err(|error| ("set", Error::input(format_args!("{}: {error}", column.label))))

@@ -79,7 +79,7 @@ use crate::{
     replay::State,
     report::{Check, Measured, Run, Times, each_run},
     samples::Watch,
-    workloads::Side,
+    workloads::{Side, check_reserves},
 };
 pub use environment::Environment;
 use figures::Outcome;
@@ -284,7 +284,7 @@ impl HighAlloc {
         watch: Watch<'_>,
         progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<Vec<Outcome>, Error> {
-        relief::refuse_large(sides, self.frames)?;
+        check_reserves(sides, self.frames)?;
         let threads = self.at_once(available_memory())?.min(jobs.len());
         let total = jobs.len() as u64 * share::PARTS;
         progress(0, total);

@@ -2,8 +2,8 @@
 //! compaction.
 //!
 //! A builder is killed and starts again if one of its requests is refused. If almost no memory is
-//! above the min watermark, this would repeat for ever. [`refuse_large`] refuses such settings
-//! before the run.
+//! above the min watermark, this would repeat for ever. [`check_reserve`](crate::workloads::check_reserve)
+//! refuses such settings before the run.
 
 #[cfg(test)]
 mod tests;
@@ -12,18 +12,14 @@ use framewright::{
     CpuId, NodeId, Order, ZoneId, ZoneKind,
     platform::{Captured, CompactPriority, Compacted, Need, Relief},
     reclaim::{Pause, Throttle},
-    tuning::Auto,
 };
 use framewright_sim::engine::Activity;
 
 use super::{
     files::NONE,
     kernel::Kernel,
-    label,
     world::{Locked, OnCpu, World},
 };
-use crate::Error;
-use crate::workloads::Side;
 
 impl<W: World> Relief for Locked<&Kernel<'_, '_, W>> {
     fn reclaims_in_background(&self) -> bool {
@@ -161,25 +157,4 @@ impl<W: World> Kernel<'_, '_, W> {
         while self.world.without_lock(|| self.reclaim.shrink_node(cpu, node, 1024)) > 0 {}
         self.state.swap.closed.set(false);
     }
-}
-
-/// Refuses a `zone.min_free` of more than three quarters of the memory, which has `frames` frames.
-pub(super) fn refuse_large(sides: &[Side], frames: u64) -> Result<(), Error> {
-    let most = frames / 4 * 3;
-    for side in sides {
-        match side.tuning.zone.min_free {
-            Auto::Fixed(reserve) if u64::from(reserve) > most => {
-                let reserve = u64::from(reserve);
-                return Err(Error::input(format_args!(
-                    "{}: this reserves {} MiB, and of {} MiB a quarter must remain; set \
-                     zone.min_free to {most} at most",
-                    label(side),
-                    reserve.div_ceil(256),
-                    frames >> 8
-                )));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }

@@ -30,7 +30,7 @@ use crate::{
     report::{Check, Measured, each_run},
     samples::Watch,
     simulated::too_small,
-    workloads::{Side, cdn::Cdn, mmap_read::MmapRead, run_sides},
+    workloads::{Side, cdn::Cdn, check_reserves, mmap_read::MmapRead, run_sides},
 };
 pub(crate) use figures::Outcome;
 
@@ -96,6 +96,7 @@ impl Paging {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
         self.check_memory_size()?;
+        check_reserves(sides, self.frames)?;
         let total = (sides.len() * seeds.len()) as u64;
         let outcomes = run_sides(sides, seeds, |side, seed, before| {
             let mut tell = |part: u64, of: u64| progress(before * of + part, total * of);

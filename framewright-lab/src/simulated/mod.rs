@@ -41,7 +41,7 @@ use crate::{
     Error,
     report::{Check, Measured, each_run},
     samples::Watch,
-    workloads::{Window, Workload, run_of, run_sides},
+    workloads::{Window, Workload, check_reserve, run_of, run_sides},
 };
 
 pub use column::{Column, Design, ListSizes};
@@ -183,6 +183,11 @@ impl Simulation {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Measured, Error> {
         self.check_arguments()?;
+        for column in columns {
+            if let Design::Framewright(tuning) = &column.design {
+                check_reserve(tuning, self.frames())?;
+            }
+        }
         let total = (columns.len() * seeds.len()) as u64;
         let windows = run_sides(columns, seeds, |column, seed, before| {
             progress(before, total);

@@ -41,7 +41,7 @@ pub mod page_fault;
 pub mod socket_pairs;
 pub(crate) mod world;
 
-use framewright::{Tuning, frame::PAGEBLOCK_FRAMES, reclaim::Throttle};
+use framewright::{Tuning, frame::PAGEBLOCK_FRAMES, reclaim::Throttle, tuning::Auto};
 use indexmap::IndexMap;
 use std::fmt;
 
@@ -81,6 +81,29 @@ pub struct Side {
     pub tuning: Tuning,
     /// The settings that the result names.
     pub settings: IndexMap<String, String>,
+}
+
+/// Checks `zone.min_free`: of `frames` frames, a quarter must remain for requests.
+///
+/// # Errors
+///
+/// Less remains.
+pub(crate) fn check_reserve(tuning: &Tuning, frames: u64) -> Result<(), Error> {
+    let most = frames / 4 * 3;
+    match tuning.zone.min_free {
+        Auto::Fixed(reserve) if u64::from(reserve) > most => Err(Error::input(format_args!(
+            "zone.min_free={reserve}: this reserves {} MiB, and of {} MiB a quarter must remain; set \
+             zone.min_free to {most} at most",
+            u64::from(reserve).div_ceil(256),
+            frames >> 8
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// [`check_reserve`] for each side.
+pub(crate) fn check_reserves(sides: &[Side], frames: u64) -> Result<(), Error> {
+    sides.iter().try_for_each(|side| check_reserve(&side.tuning, frames))
 }
 
 impl Side {

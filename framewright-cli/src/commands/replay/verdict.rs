@@ -57,7 +57,10 @@ fn replayed(replay: &ReplayReport) -> String {
     let logical = &replay.logical;
     let refused = match logical.refused_allocs {
         0 => "all allocations were served".to_owned(),
-        refused => format!("{} refused: the machine is too small", several(refused, "allocation")),
+        refused => format!(
+            "{} refused: the machine is too small for its watermark settings",
+            several(refused, "allocation")
+        ),
     };
     format!(
         "{} and {} in {} s on {}; {refused}",

@@ -35,14 +35,13 @@ use super::{
     owner::Owner,
     play::{Disk, Play},
     program::Program,
-    relief::refuse_large,
     share::{self, Load, builders_for},
     world::{Locked, World},
 };
 use crate::{
     Error,
     report::{Check, Measured, each_run},
-    workloads::{Side, run_sides},
+    workloads::{Side, check_reserves, run_sides},
 };
 use lock::Workers;
 use threads::{Shared, Threads};
@@ -100,7 +99,7 @@ impl HostHighAlloc {
                 Self::MOST_THREADS
             )));
         }
-        refuse_large(sides, self.frames)?;
+        check_reserves(sides, self.frames)?;
         self.check_available(available_memory())?;
         let total = (sides.len() * seeds.len()) as u64 * share::PARTS;
         progress(0, total);

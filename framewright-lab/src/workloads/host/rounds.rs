@@ -19,7 +19,7 @@ use super::{
 use crate::Error;
 use crate::report::Measured;
 use crate::workloads::{
-    Body, Counts, Side, Window, Workload,
+    Body, Counts, Side, Window, Workload, check_reserves,
     counts::{CpuCounters, Done},
     cpu::{Cpu, Stopped},
     figures::{self, Waits},
@@ -36,6 +36,7 @@ pub(super) fn run(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Measured, Error> {
     check_arguments(work, spec, sides, rounds)?;
+    check_reserves(sides, spec.frames)?;
     let buffers: Result<Vec<_>, _> =
         sides.iter().map(|side| memories::metadata(spec, side)).collect();
     let mut buffers = buffers?;
