@@ -162,7 +162,7 @@ impl<'m, P: Platform> Reclaim<'_, 'm, P> {
                 break;
             }
             if scan.priority == 1 && progress.reclaimed == 0 {
-                self.pause_without_progress(&scan);
+                self.pause_without_progress(&scan, &progress);
             }
             scan.priority -= 1;
         }

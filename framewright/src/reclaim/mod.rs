@@ -172,7 +172,7 @@ impl<'a, 'm, P: Platform> Reclaim<'a, 'm, P> {
                 self.lru().activate(cpu, pfn);
             }
         }
-        let waiting = [Throttle::WriteBack, Throttle::Congested];
+        let waiting = [Throttle::WriteBack, Throttle::Congested, Throttle::NoProgress];
         page.node.resume(self.memory.platform(), &waiting);
     }
 

@@ -67,6 +67,8 @@ pub(super) struct Progress {
     pub(super) reclaimed: u64,
     /// Pages whose write failed.
     pub(super) failed: u64,
+    /// Pages that wait for the store: dirty, under writeback, or written by the passes.
+    pub(super) waiting: u64,
 }
 
 impl Progress {

@@ -124,6 +124,8 @@ impl<P: Platform> Reclaim<'_, '_, P> {
             node.kswapd.set_failures(0);
         }
         progress.failed += u64::from(sweep.seen.failed);
+        let ReclaimStat { unqueued_dirty, writeback, written, .. } = sweep.seen;
+        progress.waiting += u64::from(unqueued_dirty + writeback + written);
         self.throttle(scan, &sweep.seen);
     }
 

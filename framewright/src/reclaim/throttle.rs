@@ -11,7 +11,7 @@
 //! | writeback | the first page seen under writeback is written, or as many pages as a cluster has | `Reclaim::written` |
 //! | congested | as above | as above |
 //! | isolated | the number of isolated pages is within its limit | putting pages back |
-//! | no progress, while others reclaim | a page of the node was reclaimed | `shrink_list` |
+//! | no progress | a page of the node was reclaimed or written | `shrink_list`, `Reclaim::written` |
 //! | reserve | half of the min watermarks of the node is free, or background reclaim sleeps | `Kswapd::step`, direct reclaim |
 //!
 //! (A cluster is the number of pages that reclaim isolates at once.)
@@ -29,7 +29,7 @@ use crate::{
 use super::{
     Reclaim,
     flags::Flags,
-    scan::{ReclaimStat, Reclaimer, ScanControl},
+    scan::{Progress, ReclaimStat, Reclaimer, ScanControl},
 };
 
 impl<P: Platform> Reclaim<'_, '_, P> {
@@ -73,19 +73,21 @@ impl<P: Platform> Reclaim<'_, '_, P> {
         self.pause(scan.cpu, scan.node, Throttle::Isolated, &is_over);
     }
 
-    /// Nothing was reclaimed down to priority 1: pauses until another reclaimer has made progress, if there is one.
+    /// Nothing was reclaimed down to priority 1: pauses until another reclaimer or the store has made progress, if one of
+    /// them can.
     #[inline(never)]
-    pub(super) fn pause_without_progress(&self, scan: &ScanControl) {
+    pub(super) fn pause_without_progress(&self, scan: &ScanControl, progress: &Progress) {
         if scan.by != Reclaimer::Direct || self.is_hopeless(scan.node) {
             return;
         }
         let node = self.state.node(scan.node);
         let others_isolate = PageKind::ALL.iter().any(|&kind| node.isolated(kind) > 0);
-        if !others_isolate && !node.kswapd.is_running() {
+        if !others_isolate && !node.kswapd.is_running() && progress.waiting == 0 {
             return;
         }
-        let before = node.stolen();
-        self.pause(scan.cpu, scan.node, Throttle::NoProgress, &|| node.stolen() != before);
+        let now = || (node.stolen(), node.written());
+        let before = now();
+        self.pause(scan.cpu, scan.node, Throttle::NoProgress, &|| now() != before);
     }
 
     /// Leaves the last free frames to callers that free memory. If less than half of the reserve of

@@ -36,7 +36,7 @@ struct Case {
     others: Others,
 }
 
-const CASES: [Case; 7] = [
+const CASES: [Case; 8] = [
     Case {
         why: Throttle::Reserve,
         embedder: short,
@@ -95,6 +95,21 @@ const CASES: [Case; 7] = [
         },
         reclaim: |embedder| _ = embedder.direct(32),
         others: others_reclaim,
+    },
+    Case {
+        why: Throttle::NoProgress,
+        // A page is under writeback.
+        embedder: || {
+            let embedder = used();
+            embedder.pages().resident.values_mut().next().unwrap().writeback = true;
+            embedder
+        },
+        reclaim: |embedder| _ = embedder.direct(32),
+        others: |embedder, pause| {
+            let pfn = *embedder.pages().resident.keys().next().unwrap();
+            let written = || embedder.reclaim().written(CpuId::new(OTHER), pfn, Ok(()));
+            ends(embedder, pause, Throttle::NoProgress, written);
+        },
     },
     Case {
         why: Throttle::Congested,
