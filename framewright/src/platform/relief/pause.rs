@@ -11,7 +11,8 @@ pub enum Throttle {
     /// Other reclaimers have isolated too many pages, compared with those left on the list: waits
     /// for pages to be put back.
     Isolated,
-    /// No page could be reclaimed at any priority down to 1.
+    /// No page could be reclaimed at any priority down to 1: waits for another reclaimer, or for the end of a write. There
+    /// is no such pause if no other reclaimer works and no page waits for the store.
     NoProgress,
     /// All scanned dirty pages have been waiting for the store since an earlier scan.
     Congested,
