@@ -8,7 +8,8 @@ use crate::Error;
 /// A part of a plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Selection {
-    /// Only this number of runs, evenly distributed over the plan; a larger sample contains each smaller one.
+    /// Only this number of runs, drawn at random, but always the same of the same plan; a larger sample contains each
+    /// smaller one.
     pub sample: Option<u64>,
     /// Only one of several equal parts of the runs, or of the sample.
     pub shard: Option<Shard>,
@@ -62,7 +63,7 @@ pub(super) fn choose(plan: &Plan, selection: &Selection) -> Result<Vec<Chosen>, 
         let command = plan.entry(twice[1].index).command();
         return Err(Error::input(format_args!("a run is in the plan twice: {command}")));
     }
-    // Identities are evenly distributed: the first runs in their order are a sample of all.
+    // Identities are hashes: the first runs in their order are a random sample of all.
     if let Some(sample) = selection.sample {
         runs.truncate(usize::try_from(sample).unwrap_or(usize::MAX));
     }

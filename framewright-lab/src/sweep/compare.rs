@@ -1,13 +1,13 @@
 //! A figure of a sweep by the values of one setting: means over seeds with confidence intervals, as a table and a
 //! picture.
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use framewright_sim::toml_file::hint;
 use indexmap::{IndexMap, IndexSet};
 use serde::{Deserialize, de::IntoDeserializer, de::value::Error as NameError};
 
-use super::table::{self, FAILED};
+use super::table::{self, FAILED, FIGURES};
 use crate::{
     Error,
     plot::{Axis, Line, Panel, Plot},
@@ -70,16 +70,21 @@ pub fn compare(path: &Path, by: &str, figure: &str) -> Result<Compared, Error> {
     };
     let others: Vec<(usize, String)> = columns.into_iter().filter(|it| it.0 != by_at).collect();
     let (mut found, mut names, mut kind, mut failed) = (Found::new(), IndexSet::new(), None, 0_u64);
+    let mut runs = HashSet::new();
     table::read(path, &mut |header, row| {
         let this = header.figure(row)?;
         failed += u64::from(this.name == FAILED);
         if this.name == figure {
+            let run = header.run(row);
+            if !runs.insert(run.to_owned()) {
+                return Err(format!("run {run} has the figure a second time"));
+            }
             let text = |at: usize| if row[at].is_empty() { ABSENT } else { &row[at] }.to_owned();
             let group = others.iter().map(|(at, _)| text(*at)).collect();
             let values = found.entry(group).or_default().entry(text(by_at)).or_default();
             values.push(this.value);
             kind.get_or_insert((this.unit, this.better));
-        } else if !names.contains(&this.name) {
+        } else if this.name != FIGURES && !names.contains(&this.name) {
             names.insert(this.name);
         }
         Ok(())

@@ -92,37 +92,42 @@ impl<'p> Sweep<'p> {
         let known: HashSet<String> = self.runs.iter().map(|run| id_text(run.id)).collect();
         let mut found = HashSet::new();
         let mut run = (String::new(), Vec::new());
-        let mut take = |(id, figures): (String, Vec<Figure>)| {
-            if id.is_empty() {
-                return Ok(());
-            }
-            if !known.contains(&id) {
-                return Err(format!(
-                    "run {id} is not in the plan: it comes from another plan, or from another version of the program"
-                ));
-            }
-            self.take(&id, figures).map_err(|error| error.to_string())?;
-            match found.insert(id.clone()) {
-                true => Ok(()),
-                false => Err(format!("run {id} is in the table twice")),
-            }
+        // An error about a whole run, of which the lines are known only at the next one.
+        let mut of_run = None;
+        let mut take = |(id, figures): (String, Vec<Figure>)| match figures.is_empty() {
+            true => Ok(()),
+            false => self.take(&id, figures).map_err(|error| of_run = Some(error)),
         };
-        table::read(path, &mut |header, row| {
-            if header.run(row) != run.0 {
-                let next = (header.run(row).to_owned(), Vec::new());
-                take(std::mem::replace(&mut run, next))?;
+        let read = table::read(path, &mut |header, row| {
+            let id = header.run(row);
+            if id != run.0 {
+                take(std::mem::replace(&mut run, (id.to_owned(), Vec::new())))
+                    .map_err(|()| String::new())?;
+                if !known.contains(id) {
+                    return Err(format!(
+                        "run {id} is not in the plan: it comes from another plan or sample, or from another version of \
+                         the program"
+                    ));
+                }
+                if !found.insert(id.to_owned()) {
+                    return Err(format!("run {id} is in the table twice"));
+                }
             }
             run.1.push(header.figure(row)?);
             Ok(())
-        })?;
-        let about = |reason| Error::input(format_args!("'{}': {reason}", path.display()));
-        take(run).map_err(about)?;
-        Ok(found.len())
+        });
+        let last = if read.is_ok() { take(run) } else { Ok(()) };
+        match of_run {
+            Some(error) => Err(Error::input(format_args!("'{}': {error}", path.display()))),
+            None => read.and(last.map_err(|()| Error::input(""))).map(|()| found.len()),
+        }
     }
 
     /// Keeps the figures of a run from a table as a part.
     fn take(&self, id: &str, figures: Vec<Figure>) -> Result<(), Error> {
-        let outcome = outcome(figures);
+        let outcome = outcome(figures).map_err(|reason| {
+            Error::input(format_args!("run {id} {reason}; without the file, its runs are repeated"))
+        })?;
         let id = u64::from_str_radix(id, 16).map_err(|_| Error::input("a run has no identity"))?;
         match self.parts.read(id) {
             None => self.parts.write(id, &outcome),

@@ -44,7 +44,7 @@ impl Table {
             self.has_row = self.reader.read_record(&mut self.row).ok()?;
         }
         let id = u64::from_str_radix(&id, 16).ok()?;
-        Some(Some((id, outcome(figures))))
+        Some(Some((id, outcome(figures).ok()?)))
     }
 }
 

@@ -103,10 +103,20 @@ impl Parts {
         outcome(&fs::read_to_string(self.path(id)).ok()?)
     }
 
-    /// Removes all parts: the table has been written.
+    /// Removes all parts: the table has been written. Other files in the folder stay, and the folder with them.
     pub(super) fn remove(self) -> Result<(), Error> {
-        fs::remove_dir_all(&self.folder).map_err(|error| {
-            Error::input(format_args!("cannot remove '{}': {error}", self.folder.display()))
+        let is_part = |path: &PathBuf| {
+            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            name.len() == 16 && u64::from_str_radix(name, 16).is_ok()
+        };
+        let parts = fs::read_dir(&self.folder).and_then(|entries| {
+            let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+            paths.collect::<io::Result<Vec<_>>>()
+        });
+        let removed =
+            parts.and_then(|paths| paths.into_iter().filter(is_part).try_for_each(fs::remove_file));
+        removed.map_err(|error| {
+            Error::input(format_args!("cannot empty '{}': {error}", self.folder.display()))
         })
     }
 }

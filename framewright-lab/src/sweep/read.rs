@@ -155,7 +155,7 @@ fn scalar(key: &str, value: &Value<'_>) -> Result<Item, Fault> {
     Ok(Item { text, is_switch, at: value.span() })
 }
 
-/// A range: `{ from, to }`, with a `step` that is added or a factor `times`. Both ends belong to it.
+/// A range: `{ from, to }`, with a `step` that is added or a factor `times`. `to` belongs to it if a step ends there.
 fn range(key: &str, value: &Value<'_>, range: &DeTable<'_>) -> Result<Vec<Item>, Fault> {
     let fail = |reason: &str| Err(Fault::at(value, key, reason.to_owned()));
     const FORM: &str =

@@ -1,6 +1,7 @@
 //! The table: its columns and rows, as CSV, or as Parquet with the feature `parquet`.
 //!
-//! A row is a figure of a run. A run that failed has one row, with the figure `failed`.
+//! A row is a figure of a run. The first row of a run has the number of the others, as the figure `figures`: a table that
+//! was cut between two lines, or edited, is noticed. A run that failed has one row, with the figure `failed`.
 
 use std::{
     fs::File,
@@ -23,6 +24,8 @@ pub(super) const BEFORE: [&str; 4] = ["run", "machine", "workload", "seed"];
 pub(super) const AFTER: [&str; 4] = ["figure", "unit", "better", "value"];
 /// The figure of a run that failed.
 pub(super) const FAILED: &str = "failed";
+/// The number of the other figures of a run.
+pub(super) const FIGURES: &str = "figures";
 
 /// The format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,29 +96,41 @@ pub(super) fn write_run(
     outcome: &Outcome,
 ) -> io::Result<()> {
     let (id, cells) = (id_text(entry.id()), entry.cells(columns));
-    let failed = [Figure {
-        name: FAILED.to_owned(),
+    let count = |name: &str, better: &str, value| Figure {
+        name: name.to_owned(),
         unit: "count".to_owned(),
-        better: "lower".to_owned(),
-        value: 1.0,
-    }];
-    let figures = match outcome {
-        Outcome::Figures(figures) => figures,
-        Outcome::Failed(_) => &failed[..],
+        better: better.to_owned(),
+        value,
+    };
+    let (first, figures) = match outcome {
+        Outcome::Figures(figures) => (count(FIGURES, "", figures.len() as f64), &figures[..]),
+        Outcome::Failed(_) => (count(FAILED, "lower", 1.0), &[][..]),
     };
     let (machine, workload, seed) = (entry.machine(), entry.workload(), entry.seed());
-    figures.iter().try_for_each(|figure| {
+    [first].iter().chain(figures).try_for_each(|figure| {
         sink.row(&Row { run: &id, machine, workload, seed, cells: &cells, figure })
     })
 }
 
-/// The result of a run, from its figures in a table.
-pub(super) fn outcome(figures: Vec<Figure>) -> Outcome {
-    if figures.iter().any(|figure| figure.name == FAILED) {
+/// The result of a run, from its figures in a table. An error if some are missing.
+pub(super) fn outcome(mut figures: Vec<Figure>) -> Result<Outcome, String> {
+    if let [Figure { name, .. }] = &figures[..]
+        && name == FAILED
+    {
         let reason = "the run failed when the table was written; its command repeats the error";
-        return Outcome::Failed(reason.to_owned());
+        return Ok(Outcome::Failed(reason.to_owned()));
     }
-    Outcome::Figures(figures)
+    let first = figures.remove(0);
+    let found = figures.len();
+    match first.name == FIGURES && first.value == found as f64 {
+        true => Ok(Outcome::Figures(figures)),
+        false if first.name == FIGURES => {
+            Err(format!("has {found} of its {} figures: was the table cut or edited?", first.value))
+        }
+        false => {
+            Err(format!("does not begin with the figure '{FIGURES}': was the table cut or edited?"))
+        }
+    }
 }
 
 /// The identity of a run in tables.
@@ -191,7 +206,8 @@ impl Header {
     /// The figure in a row.
     pub(super) fn figure(&self, row: &StringRecord) -> Result<Figure, String> {
         let [name, unit, better, value] = self.after.map(|at| row[at].to_owned());
-        let value = value.parse().map_err(|_| format!("'{value}' is not a number"))?;
+        let number = value.parse().ok().filter(|number: &f64| number.is_finite());
+        let value = number.ok_or_else(|| format!("'{value}' is not a finite number"))?;
         Ok(Figure { name, unit, better, value })
     }
 }

@@ -120,10 +120,11 @@ fn the_table_has_a_row_for_each_figure_in_the_order_of_the_plan() {
     assert_eq!((done.runs, done.failed), (72, 0));
     let text = String::from_utf8(place.bytes("all.csv")).unwrap();
     let rows: Vec<&str> = text.lines().collect();
-    assert_eq!(rows.len(), 1 + 2 * 72);
+    assert_eq!(rows.len(), 1 + 3 * 72);
     assert_eq!(rows[0], "run,machine,workload,seed,a.x,a.y,figure,unit,better,value");
     let id = format!("{:016x}", plan.entry(1).id());
-    assert_eq!(rows[4], format!("{id},m0,work,2,1,auto,pages,ns,lower,2"));
+    assert_eq!(rows[4], format!("{id},m0,work,2,1,auto,figures,count,,2"));
+    assert_eq!(rows[6], format!("{id},m0,work,2,1,auto,pages,ns,lower,2"));
     assert!(!Parts::folder(&place.path("all.csv")).exists(), "parts remain");
     assert_eq!(fs::read_dir(place.0.path()).unwrap().count(), 1);
 }
@@ -207,7 +208,7 @@ fn a_run_that_fails_is_reported_and_the_rest_is_kept() {
     assert!(command.contains("--machine=m1") && command.ends_with("--seed=2"), "{command}");
     assert_eq!(reason, "it is too large");
     let text = String::from_utf8(place.bytes("some.csv")).unwrap();
-    assert_eq!(text.lines().count(), 1 + 2 * 56 + 16);
+    assert_eq!(text.lines().count(), 1 + 3 * 56 + 16);
     assert_eq!(text.lines().filter(|row| row.ends_with(",failed,count,lower,1")).count(), 16);
     let again = place.sweep(&plan, &ALL, "some.csv");
     assert!(again.is_written());
@@ -259,6 +260,59 @@ fn a_table_that_ends_within_a_line_is_refused() {
 }
 
 #[test]
+fn a_table_with_a_line_too_few_or_too_many_is_refused() {
+    let (place, plan) = (Place::new(), plan(MATRIX));
+    place.run(&plan, &ALL, "all.csv", 1);
+    let text = String::from_utf8(place.bytes("all.csv")).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let check = |lines: &[&str]| {
+        fs::write(place.path("edited.csv"), lines.concat()).unwrap();
+        let mut sweep = place.sweep(&plan, &ALL, "merged.csv");
+        let tables = [place.path("edited.csv")];
+        assert!(sweep.join(&[&tables[0]]).unwrap().is_none(), "{lines:?}");
+        let error = sweep.import(&tables[0]).unwrap_err().to_string();
+        assert!(error.contains("was the table cut or edited?"), "{error}");
+    };
+    let middle = 3 * 20 + 1;
+    for at in [middle, middle + 1, middle + 2, lines.len() - 1] {
+        let [before, after] = [&lines[..at], &lines[at + 1..]];
+        check(&[before, after].concat());
+        check(&[&lines[..=at], &lines[at..]].concat());
+    }
+    check(&lines[..lines.len() - 2]);
+
+    // A cut between two runs leaves whole runs.
+    fs::write(place.path("fewer.csv"), lines[..middle].concat()).unwrap();
+    assert_eq!(
+        place.sweep(&plan, &ALL, "merged.csv").import(&place.path("fewer.csv")).unwrap(),
+        20
+    );
+    for value in ["NaN", "inf", "-inf"] {
+        let broken = text.replacen("pages,ns,lower,1", &format!("pages,ns,lower,{value}"), 1);
+        fs::write(place.path("broken.csv"), broken).unwrap();
+        let error = place.sweep(&plan, &ALL, "merged.csv").import(&place.path("broken.csv"));
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains(": line 4: ") && error.contains("is not a finite number"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn other_files_among_the_parts_stay() {
+    let (place, plan) = (Place::new(), plan(MATRIX));
+    let folder = Parts::folder(&place.path("all.csv"));
+    fs::create_dir_all(folder.join("sub")).unwrap();
+    fs::write(folder.join("notes.txt"), "precious").unwrap();
+    place.run(&plan, &ALL, "all.csv", 1);
+    let mut left: Vec<_> =
+        fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["notes.txt", "sub"]);
+}
+
+#[test]
 fn tables_are_joined_side_by_side_or_through_parts() {
     let (place, plan) = (Place::new(), plan(MATRIX));
     place.run(&plan, &ALL, "all.csv", 1);
@@ -271,7 +325,7 @@ fn tables_are_joined_side_by_side_or_through_parts() {
     let text = String::from_utf8(place.bytes("3.csv")).unwrap();
     let (header, rows) = text.split_once('\n').unwrap();
     let runs: Vec<&str> = rows.split_inclusive('\n').collect();
-    let backwards: String = runs.chunks(2).rev().flatten().copied().collect();
+    let backwards: String = runs.chunks(3).rev().flatten().copied().collect();
     fs::write(place.path("back.csv"), format!("{header}\n{backwards}")).unwrap();
     fs::write(place.path("other.csv"), text.replacen(",pages,ns,lower,", ",pages,ns,lower,7", 1))
         .unwrap();

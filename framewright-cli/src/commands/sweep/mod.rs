@@ -35,7 +35,7 @@ Examples:
   framewright sweep examples/sweep.toml -o lists.csv
       Which sizes of per-CPU lists serve which machine?
   framewright sweep examples/sweep.toml -o few.csv --sample 20
-      Twenty of its runs, evenly distributed.
+      Twenty of its runs, drawn at random: always the same ones of the same plan.
   framewright sweep examples/sweep.toml -o first.csv --shard 1/2
   framewright sweep examples/sweep.toml -o second.csv --shard 2/2
   framewright sweep merge examples/sweep.toml first.csv second.csv -o lists.csv
@@ -69,7 +69,7 @@ pub(crate) struct SweepArgs {
 
 #[derive(Debug, ArgGroup)]
 struct SampleArgs {
-    /// Only N runs, evenly distributed over the plan; a larger sample contains each smaller one
+    /// Only N runs, drawn at random, but always the same of the same plan; a larger sample contains each smaller one
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sample: Option<u64>,
 }

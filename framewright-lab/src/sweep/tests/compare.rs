@@ -43,6 +43,13 @@ fn a_figure_is_compared_over_seeds() {
         assert!(svg.contains("m0: stall_ns, ns") && svg.contains("a.y 31"), "{svg}");
         let by = compare(&place.path(&table), "machine", "pages").unwrap();
         assert!(by.table(Style::Plain).to_string().contains("m2"));
+        if format == "csv" {
+            let text = String::from_utf8(place.bytes(&table)).unwrap();
+            let rows = text.split_once('\n').unwrap().1;
+            fs::write(place.path("twice.csv"), format!("{text}{rows}")).unwrap();
+            let error = compare(&place.path("twice.csv"), "a.x", "pages").unwrap_err().to_string();
+            assert!(error.contains("has the figure a second time"), "{error}");
+        }
         let error = |by, figure| compare(&place.path(&table), by, figure).unwrap_err().to_string();
         assert!(
             error("a.xx", "pages")
