@@ -52,6 +52,13 @@ pub struct KernelActivity {
 }
 
 impl KernelActivity {
+    /// Whether there are events of CPU lists and zones. Without them, refills, drains, acquisitions and fallbacks are unknown.
+    #[must_use]
+    pub fn shows_lists(&self) -> bool {
+        let zone_locked = self.zone_locked_refill + self.zone_locked_direct;
+        zone_locked + self.pcpu_drain + self.extfrag_claims + self.extfrag_steals > 0
+    }
+
     /// Acquisitions of the zone lock that the events show. There may have been more: two drains
     /// without an event between them look like one.
     #[must_use]

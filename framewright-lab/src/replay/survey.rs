@@ -92,6 +92,12 @@ impl Survey {
         }
         progress(1.0);
         requests.finish();
+        if requests.all() == 0 && tally.census.pageblocks.is_empty() {
+            return Err(Error::input(format_args!(
+                "{}: no event of this recording allocates or frees memory: were the events of kmem enabled?",
+                reader.file()
+            )));
+        }
         Ok(Self {
             file: reader.file().to_owned(),
             events: reader.events(),

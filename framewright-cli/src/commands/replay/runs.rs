@@ -81,8 +81,11 @@ pub(crate) fn kernel(replay: &ReplayReport, requests: &Requests) -> Run {
         let name = migratetype(of).replace('-', "_");
         count(&format!("requests_order{order}_{name}"), requests, None)
     }));
-    run.metrics.extend(kernel_activity(&replay.kernel_total));
     run.metrics.extend(kernel_free_blocks(replay));
+    if !replay.kernel_total.shows_lists() {
+        return run;
+    }
+    run.metrics.extend(kernel_activity(&replay.kernel_total));
     for cpu in &replay.cpus {
         let figures = kernel_activity(&cpu.kernel).into_iter();
         run.metrics.extend(figures.map(|(name, metric)| (cpu_metric(cpu.cpu, &name), metric)));
@@ -103,7 +106,9 @@ fn activity(of: &Activity) -> Figures {
     figures.extend([
         frames("drained_frames", of.drained_frames),
         count("zone_lock_acquisitions", of.zone_lock_acquisitions, LOWER),
-        per_acquisition(of.frames_per_acquisition()),
+    ]);
+    figures.extend(per_acquisition(of.zone_lock_acquisitions, of.frames_per_acquisition()));
+    figures.extend([
         count("fallbacks", of.claims + of.steals, LOWER),
         count("fallbacks_claims", of.claims, LOWER),
         count("fallbacks_steals", of.steals, LOWER),
@@ -114,20 +119,24 @@ fn activity(of: &Activity) -> Figures {
 /// Consecutive events of one kind on a CPU prove at least one refill or drain, and each of these
 /// took the zone lock at least once.
 fn kernel_activity(of: &KernelActivity) -> Figures {
-    vec![
+    let acquisitions = of.zone_lock_acquisitions_seen();
+    let mut figures = vec![
         count("refills", of.refill_runs, LOWER),
         frames("refilled_frames", of.zone_locked_frames),
         count("drains", of.drain_runs, LOWER),
         frames("drained_frames", of.pcpu_drain_frames),
-        count("zone_lock_acquisitions", of.zone_lock_acquisitions_seen(), LOWER),
-        per_acquisition(of.frames_per_acquisition()),
+        count("zone_lock_acquisitions", acquisitions, LOWER),
+    ];
+    figures.extend(per_acquisition(acquisitions, of.frames_per_acquisition()));
+    figures.extend([
         count("fallbacks", of.extfrag_claims + of.extfrag_steals, LOWER),
         count("fallbacks_claims", of.extfrag_claims, LOWER),
         count("fallbacks_steals", of.extfrag_steals, LOWER),
         count("mm_page_alloc_zone_locked", of.zone_locked_refill + of.zone_locked_direct, None),
         count("mm_page_pcpu_drain", of.pcpu_drain, None),
         count("mm_page_alloc_extfrag", of.extfrag_claims + of.extfrag_steals, None),
-    ]
+    ]);
+    figures
 }
 
 /// The blocks of order 9 over time, and how well the recording could be replayed.
@@ -152,9 +161,10 @@ fn frames(name: &str, value: u64) -> (String, Metric) {
     (name.to_owned(), Metric::once(value as f64, Unit::Frames, None))
 }
 
-fn per_acquisition(value: f64) -> (String, Metric) {
+/// None without acquisitions.
+fn per_acquisition(acquisitions: u64, value: f64) -> Option<(String, Metric)> {
     let metric = Metric::once(value, Unit::FramesPerAcquisition, HIGHER);
-    ("frames_per_acquisition".to_owned(), metric)
+    (acquisitions > 0).then(|| ("frames_per_acquisition".to_owned(), metric))
 }
 
 fn thousandths(value: u64) -> Option<f64> {

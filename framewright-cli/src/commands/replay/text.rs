@@ -124,6 +124,17 @@ fn introduction(replay: &ReplayReport) -> String {
             machine.held_at_start
         ),
     );
+    let of_kernel = replay.zones.iter().filter_map(|zone| zone.held.kernel_start).sum::<u64>();
+    let beyond = of_kernel.saturating_sub(machine.held_at_start);
+    if beyond > 0 {
+        line(
+            "",
+            format!(
+                "{} more were on the kernel's lists; here they are free in the zones, because the lists hold fewer",
+                several(beyond, "frame")
+            ),
+        );
+    }
     line(
         "replayed",
         format!(
@@ -141,6 +152,16 @@ fn introduction(replay: &ReplayReport) -> String {
             several(logical.stand_in_frees, "free")
         ),
     );
+    if logical.reallocations > 0 {
+        line(
+            "",
+            format!(
+                "{} of frames whose free was not recorded: {} freed before",
+                several(logical.reallocations, "allocation"),
+                several(logical.freed_unseen_frames, "frame"),
+            ),
+        );
+    }
     line(
         "kernel",
         format!(
@@ -150,6 +171,12 @@ fn introduction(replay: &ReplayReport) -> String {
             kernel.extfrag_claims + kernel.extfrag_steals
         ),
     );
+    if !kernel.shows_lists() {
+        line(
+            "",
+            "not recorded: its refills, drains, zone locks and fallbacks are unknown".to_owned(),
+        );
+    }
     if !replay.others.is_empty() {
         let others: Vec<_> =
             replay.others.iter().map(|(name, events)| format!("{events} {name}")).collect();

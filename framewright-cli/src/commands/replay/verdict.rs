@@ -72,16 +72,21 @@ fn replayed(replay: &ReplayReport) -> String {
 }
 
 fn compared(replay: &ReplayReport) -> Vec<Compared> {
+    let lists = replay.kernel_total.shows_lists().then(|| of_lists(replay));
+    lists.into_iter().flatten().chain(on_lists(replay)).collect()
+}
+
+/// The work that events of CPU lists and zones show.
+fn of_lists(replay: &ReplayReport) -> [Compared; 4] {
     let (ours, kernel) = (&replay.total, &replay.kernel_total);
-    let requests = ours.list_hits + ours.list_misses + replay.logical.refused_allocs;
-    let mut all = vec![
+    [
         Compared {
             name: "refills of CPU lists",
             ours: ours.refills,
             kernel: kernel.refill_runs,
             why: format!(
-                "{} % of the requests found a block on the lists",
-                percent(ours.list_hits, requests)
+                "{} % of the allocations were served from the lists",
+                percent(ours.list_hits, replay.logical.allocs)
             ),
         },
         Compared {
@@ -105,26 +110,26 @@ fn compared(replay: &ReplayReport) -> Vec<Compared> {
             kernel: kernel.extfrag_claims + kernel.extfrag_steals,
             why: fallbacks(ours, replay.logical.allocs),
         },
-    ];
-    all.extend(on_lists(replay));
-    all
+    ]
 }
 
 /// A pageblock that is claimed as a whole has one migratetype. A stolen block mixes two.
 fn fallbacks(ours: &Activity, allocs: u64) -> String {
     let mixing = match ours.steals {
+        0 if ours.claims == 0 => return format!("in {}", several(allocs, "allocation")),
         0 => "all claim their pageblock, so no types mix".to_owned(),
         steals => format!("{steals} of them mix two types in a pageblock"),
     };
     format!("{} % of the allocations; {mixing}", percent(ours.claims + ours.steals, allocs))
 }
 
-/// Frames on CPU lists at the end, if the kernel's number is known: that of the end, or else of the start.
+/// Frames on CPU lists at the end, if the kernel's number is known: that of the end, or else of the start. The tables from
+/// the end of a recording that was cut are of a later time.
 fn on_lists(replay: &ReplayReport) -> Option<Compared> {
     let of = |frames: fn(&ZoneReport) -> Option<u64>| {
         replay.zones.iter().map(frames).sum::<Option<u64>>()
     };
-    let end = of(|zone| zone.held.kernel_end);
+    let end = of(|zone| zone.held.kernel_end).filter(|_| !replay.ends_early);
     let kernel = end.or_else(|| of(|zone| zone.held.kernel_start))?;
     let ours = of(|zone| Some(zone.held.end))?;
     let moment = if end.is_some() { "at the end" } else { "at the end, the kernel's at the start" };
@@ -135,10 +140,11 @@ fn on_lists(replay: &ReplayReport) -> Option<Compared> {
     Some(Compared { name: "frames on CPU lists", ours, kernel, why })
 }
 
-/// A share in percent. 0 of nothing.
+/// A share in percent. 0 of nothing; 100 only of all.
 fn percent(part: u64, whole: u64) -> String {
     let percent = part as f64 * 100.0 / whole.max(1) as f64;
-    decimal(percent, if percent < 1.0 { 2 } else { 1 })
+    let most = if part < whole { 99.9 } else { 100.0 };
+    decimal(percent.min(most), if percent < 1.0 { 2 } else { 1 })
 }
 
 impl Compared {
@@ -190,5 +196,6 @@ mod tests {
         assert_eq!(percent(37, 53_250), "0.07");
         assert_eq!(percent(1, 2), "50.0");
         assert_eq!(percent(0, 0), "0.00");
+        assert_eq!((percent(9_999, 10_000), percent(7, 7)), ("99.9".into(), "100.0".into()));
     }
 }
