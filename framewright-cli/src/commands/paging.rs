@@ -344,7 +344,7 @@ fn description(work: &Work, frames: u64) -> String {
         }
         Work::Cdn(work) => format!(
             "one mapping of {} times the memory, {} per CPU, {} % of requests store; {}; \
-             {}, 2,500 turnovers a day: {} million pages are read or stored{}",
+             {}, 2,500 turnovers a day: {} million pages are replaced{}",
             work.times,
             several(work.threads, "thread"),
             work.writes,

@@ -122,7 +122,7 @@ impl Cdn {
         (u64::from(self.centidays) * HOURS).div_ceil(100).max(1)
     }
 
-    /// Pages that are read or stored in total, on a machine of `frames` frames.
+    /// Pages that are replaced in total, on a machine of `frames` frames.
     #[must_use]
     pub fn turned_over(&self, frames: u64) -> u64 {
         frames * self.turnovers * self.hours() / HOURS

@@ -115,8 +115,14 @@ const FIGURES: &[Figure<Window>] = &[
         Some(percent(w.counts.list_hits, w.counts.requests))
     }),
     Figure::lower("contended_pct", Unit::Percent, |w| match (w.waits, w.cycles) {
-        (Some(waits), _) => Some(percent(waits.times, w.counts.acquisitions)),
-        (None, Some(cycles)) => Some(percent(cycles.contended, cycles.acquisitions)),
+        // A wait that ends after the window counts, its acquisition does not.
+        (Some(waits), _) => {
+            let all = w.counts.acquisitions;
+            Some(percent(waits.times.min(all), all))
+        }
+        (None, Some(cycles)) => {
+            Some(percent(cycles.contended.min(cycles.acquisitions), cycles.acquisitions))
+        }
         (None, None) => None,
     }),
     Figure::lower("lock_wait_ns_per_page", Unit::Nanos, |w| {
