@@ -47,7 +47,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = values::bytes)]
     pub(crate) limit: u64,
     /// Replay the recording on this allocator, too, from the same state: the same free blocks of
-    /// every order, types of pageblocks, and frames on CPU lists
+    /// every order, types of pageblocks, and frames on CPU lists, as far as its lists can hold them
     #[arg(long, value_enum, value_name = "ALLOCATOR")]
     pub(crate) beside: Option<Beside>,
     /// Draw the blocks of order 9 that can be allocated over time into this file, as SVG
