@@ -485,6 +485,13 @@ fn cpus_that_did_nothing_are_counted_and_not_listed() {
 }
 
 #[test]
+fn a_recording_of_too_many_cpus_is_refused() {
+    let (_folder, path) = recording(RECORDING.replace("[001]", "[2000]"));
+    let error = "recording.txt: events of 2001 CPUs; a replay can have at most 1024";
+    framewright(&["replay", &path]).assert().code(2).stderr(predicate::str::contains(error));
+}
+
+#[test]
 #[cfg(unix)]
 fn the_report_never_overwrites_the_recording() {
     let (folder, path) = recording(RECORDING);

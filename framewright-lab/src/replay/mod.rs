@@ -94,7 +94,7 @@ pub use state::State;
 pub use survey::{Recording, Survey};
 pub use tracks::Traced;
 
-use framewright::Tuning;
+use framewright::{Tuning, tlb::MAX_CPUS};
 
 use crate::Error;
 
@@ -172,6 +172,12 @@ fn plan(survey: &Survey, tables: &Tables) -> Result<plan::Plan, Error> {
         None => plan::Plan::from_survey(survey),
     };
     let (frames, file) = (plan.managed(), &survey.file);
+    if usize::from(plan.cpus) > MAX_CPUS {
+        return Err(Error::input(format_args!(
+            "{file}: events of {} CPUs; a replay can have at most {MAX_CPUS}",
+            plan.cpus
+        )));
+    }
     if frames > plan::MOST_FRAMES {
         return Err(Error::input(format_args!(
             "{file}: a machine of {frames} frames of 4 KiB; a replay can have at most {}",

@@ -56,6 +56,12 @@ impl<'p> Sweep<'p> {
     pub fn open(plan: &'p Plan, selection: &Selection, out: &Path) -> Result<Self, Error> {
         let format = Format::of(out)?;
         let runs = choose(plan, selection)?;
+        if out.exists() && !out.is_file() {
+            return Err(Error::input(format_args!(
+                "'{}' is not a file: choose another output",
+                out.display()
+            )));
+        }
         let parts = Parts::open(out)?;
         let mut sweep = Self { plan, runs, out: out.to_owned(), format, parts, is_written: false };
         if out.exists() {

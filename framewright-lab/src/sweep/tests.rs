@@ -377,6 +377,10 @@ fn two_sweeps_do_not_work_on_one_output() {
     drop(first);
     assert_eq!(fs::read_dir(place.0.path()).unwrap().count(), 0, "nothing ran, nothing is left");
     place.sweep(&plan, &ALL, "all.csv");
+
+    fs::create_dir(place.path("folder.csv")).unwrap();
+    let error = Sweep::open(&plan, &ALL, &place.path("folder.csv")).unwrap_err().to_string();
+    assert!(error.contains("folder.csv' is not a file"), "{error}");
 }
 
 #[test]
