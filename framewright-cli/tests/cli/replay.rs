@@ -113,7 +113,9 @@ fn drains_are_the_sum_of_their_reasons_and_a_part_is_no_more_than_the_whole() {
 
 #[test]
 fn a_replay_that_refuses_most_allocations_is_not_called_better() {
-    let text = stdout_of(&["replay", &shipped(), "--set", "zone.min_free=3000000"]);
+    let args = ["replay", &shipped(), "--set", "zone.min_free=3000000"];
+    let failed = framewright(&args).assert().code(1);
+    let text = String::from_utf8_lossy(&failed.get_output().stdout).into_owned();
     let lines: Vec<_> = text.lines().filter(|line| line.contains("not compared")).collect();
     assert!(lines[0].starts_with("better") && lines[1].starts_with("worse"), "{text}");
 }

@@ -2,7 +2,7 @@
 //! recorded kernel.
 
 use framewright_lab::{
-    replay::{Activity, ReplayReport, ZoneReport},
+    replay::{Activity, Logical, ReplayReport, ZoneReport},
     report::{Style, decimal},
 };
 
@@ -33,7 +33,7 @@ pub(super) fn lines(replay: &ReplayReport) -> [(&'static str, String); 3] {
     let side = |is_on_it: fn(&Compared) -> bool| {
         let words: Vec<String> =
             all.iter().filter(|it| is_on_it(it)).map(Compared::words).collect();
-        if refuses_many(replay) {
+        if refuses_many(&replay.logical) {
             "not compared, because so many allocations were refused".to_owned()
         } else if words.is_empty() {
             "nothing that the recording shows".to_owned()
@@ -49,8 +49,8 @@ pub(super) fn lines(replay: &ReplayReport) -> [(&'static str, String); 3] {
 }
 
 /// Whether the replay did clearly less work than the kernel: it refused more than one allocation in a hundred.
-fn refuses_many(replay: &ReplayReport) -> bool {
-    replay.logical.refused_allocs > replay.logical.allocs / 100
+pub(super) fn refuses_many(logical: &Logical) -> bool {
+    logical.refused_allocs > logical.allocs / 100
 }
 
 fn replayed(replay: &ReplayReport) -> String {
