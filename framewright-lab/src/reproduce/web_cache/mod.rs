@@ -138,7 +138,10 @@ fn disks_busy(paging: &Paging, outcome: &Outcome) -> f64 {
     let Work::Cdn(work) = &paging.work else { return 0.0 };
     let read = outcome.hours.len() as u64 * work.turnovers / HOURS * paging.frames;
     let bytes = (read + outcome.written) as f64 * 4096.0;
-    100.0 * bytes / (outcome.elapsed * 1e6 * StoreSpec::ssds(work.disks).mb_per_s as f64)
+    let percent =
+        100.0 * bytes / (outcome.elapsed * 1e6 * StoreSpec::ssds(work.disks).mb_per_s as f64);
+    // Requests that end after the run count as a whole.
+    percent.min(100.0)
 }
 
 /// A part of the work that one thread does.
