@@ -140,9 +140,10 @@ impl ZoneHugePages {
     }
 }
 
-/// The huge pages that the library's compaction forms in a zone whose frames are known; `None` if they are not.
+/// The huge pages that the library's compaction forms in a zone whose frames are known; `None` if the library cannot
+/// have such a memory.
 fn compacted(pages: &ZonePages, zone: &Zone) -> Option<u64> {
-    let pageblocks = pages.settled(zone.free, zone.held_by_cpus())?;
+    let pageblocks = pages.settled(zone.held_by_cpus());
     let formed = simulate::huge_pages(&pageblocks, watermark(zone) / pages.step)?;
     Some(formed * pages.step.get())
 }

@@ -107,19 +107,22 @@ fn from_tables_alone_movable_free_memory_is_summed() {
 }
 
 /// The flags of the frames of a zone of ten pageblocks, from the second pageblock of the machine on.
-fn saved_flags(folder: &Path, frames: usize) -> Look {
+fn saved_flags(folder: &Path, edit: impl Fn(&mut Vec<u8>)) -> Look {
     let [buddy, lru, slab] = [10, 5, 7].map(|bit| 1u64 << bit);
     let pageblock = |first: u64, count| [vec![first; count], vec![lru; 512 - count]].concat();
     let free = vec![pageblock(buddy, 512); 3].concat();
     let mixed = vec![pageblock(buddy, 312); 6].concat();
     let all = [pageblock(slab, 512), free, mixed, pageblock(slab, 512)].concat();
-    let bytes: Vec<u8> = all.iter().take(frames).flat_map(|flags| flags.to_ne_bytes()).collect();
+    let mut bytes: Vec<u8> = all.iter().flat_map(|flags| flags.to_ne_bytes()).collect();
+    edit(&mut bytes);
     fs::write(folder.join("kpageflags"), bytes).unwrap();
     let look = saved(folder, |name, text| {
         let spanned =
-            "managed  50000\n  start_pfn: 512\n        spanned  5120\n        present  5120\n";
+            "managed  5120\n  start_pfn: 512\n        spanned  5120\n        present  5120\n";
         Some(if name == "zoneinfo" {
-            text.replace("free     6144", "free     0").replace("managed  50000\n", spanned)
+            let text =
+                text.replace("free     6144", "free     0").replace("managed  9000", "managed  0");
+            text.replace("managed  50000\n", spanned)
         } else {
             text.to_owned()
         })
@@ -131,7 +134,7 @@ fn saved_flags(folder: &Path, frames: usize) -> Look {
 #[test]
 fn with_the_flags_of_all_frames_compaction_is_simulated() {
     let folder = tempfile::tempdir().unwrap();
-    let look = saved_flags(folder.path(), 512 * 11);
+    let look = saved_flags(folder.path(), |_| ());
     let huge = HugePages::predict(&look);
     assert_eq!(look.missing, [] as [String; 0]);
     // The pages of three of the six mixed pageblocks fit into the others, so there are six. The sixth would leave 336
@@ -142,12 +145,29 @@ fn with_the_flags_of_all_frames_compaction_is_simulated() {
 }
 
 #[test]
-fn flags_that_end_early_are_named_and_not_used() {
+fn flags_that_are_not_believed_are_named_and_not_used() {
     let folder = tempfile::tempdir().unwrap();
-    let look = saved_flags(folder.path(), 512 * 9);
-    assert_eq!(HugePages::predict(&look).basis, Basis::Pagetypeinfo);
-    let [missing] = &look.missing[..] else { panic!("{:?}", look.missing) };
-    assert!(missing.contains("kpageflags: ") && missing.contains("free blocks alone"), "{missing}");
+    let mut state = 1u64;
+    let random = |_: &u8| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    let random: Vec<u8> = vec![0; 512 * 11 * 8].iter().map(random).collect();
+    let cut = "the flags of frame 4608 and later ones are missing, but node 0, zone Normal ends before frame 5632";
+    let free = "contradicts zoneinfo and is not used: frames free in node 0, zone Normal: ";
+    for (hint, edit) in [
+        (cut, &(|flags: &mut Vec<u8>| flags.truncate(512 * 9 * 8)) as &dyn Fn(&mut Vec<u8>)),
+        (free, &|flags| flags.fill(0)),
+        (free, &|flags| flags.clone_from(&random)),
+        (free, &|flags| flags.fill(0xff)),
+    ] {
+        let look = saved_flags(folder.path(), edit);
+        let without = Source::Saved(folder.path().to_owned()).read().unwrap();
+        assert_eq!(HugePages::predict(&look), HugePages::predict(&without));
+        let [missing] = &look.missing[..] else { panic!("{:?}", look.missing) };
+        assert!(missing.contains("kpageflags: ") && missing.contains(hint), "{missing}");
+        assert!(missing.contains("free blocks alone"), "{missing}");
+    }
 }
 
 #[test]
