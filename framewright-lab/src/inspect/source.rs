@@ -10,7 +10,10 @@ use framewright::frame::PAGEBLOCK_ORDER;
 use super::pages::{self, ZonePages};
 use crate::{
     Error,
-    trace::{Snapshot, TraceError, snapshot},
+    trace::{
+        Snapshot, TraceError,
+        snapshot::{self, Gap},
+    },
 };
 
 /// The tables, in the order of a snapshot. Only the first is required.
@@ -110,13 +113,26 @@ impl Look {
                 reason.map_or_else(|| format!("no rows in {name}"), |(_, why)| why.clone());
             format!("{reason}; {}", consequence(name))
         });
-        Self { missing: missing.collect(), pages: Vec::new(), tables }
+        let missing = missing.chain(tables.gaps().into_iter().filter_map(of_zone)).collect();
+        Self { missing, pages: Vec::new(), tables }
     }
 
     /// The use of the frames of a zone.
     pub(super) fn pages_of(&self, zone: &snapshot::Zone) -> Option<&ZonePages> {
         self.pages.iter().find(|of| (of.node, &of.zone) == (zone.node, &zone.name))
     }
+}
+
+/// The part of a table that a zone lacks, and what is missing for lack of it. The first frame of a zone is needed only to
+/// find its flags.
+fn of_zone(gap: Gap) -> Option<String> {
+    let Gap::Zone { section, node, zone, what } = gap else { return None };
+    let consequence = match section {
+        "buddyinfo" => "without them, no huge pages of this zone are predicted",
+        "pagetypeinfo" => "without them, the free memory of this zone by migratetype is incomplete",
+        _ => return None,
+    };
+    Some(format!("{section}: {what} of node {node}, zone {zone} are missing; {consequence}"))
 }
 
 /// The figures that are missing without a table.

@@ -40,6 +40,7 @@ Node    0, zone    DMA32, type      Movable 0 0 0 0 0 0 0 0 0 0 5
 Node    0, zone    DMA32, type   HighAtomic 0 0 0 0 0 0 0 0 0 1 0
 Node    0, zone   Normal, type    Unmovable 300 0 0 0 0 0 0 0 0 0 0
 Node    0, zone   Normal, type      Movable 700 0 0 0 0 0 0 0 1 3 0
+Node    0, zone   Normal, type   HighAtomic 0 0 0 0 0 0 0 0 0 0 0
 Number of blocks type Unmovable Movable HighAtomic
 Node 0, zone    DMA32 1 15 1
 Node 0, zone   Normal 10 88 0
@@ -259,11 +260,37 @@ fn missing_tables_are_named_and_the_rest_is_used() {
 }
 
 #[test]
+fn rows_that_a_table_lacks_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (table, row, hint) in [
+        (
+            "buddyinfo",
+            "Node 0, zone    DMA32 0 0 0 0 0 0 0 0 0 2 5\n",
+            "buddyinfo: free blocks of node 0, zone DMA32 are missing; without them, no huge pages",
+        ),
+        (
+            "pagetypeinfo",
+            "Node 0, zone    DMA32 1 15 1\n",
+            "pagetypeinfo: pageblocks of node 0, zone DMA32 are missing; ",
+        ),
+    ] {
+        let look = saved(folder.path(), |name, text| {
+            assert!(name != table || text.contains(row), "{row}");
+            Some(if name == table { text.replacen(row, "", 1) } else { text.to_owned() })
+        });
+        let look = look.unwrap();
+        let [missing] = &look.missing[..] else { panic!("{:?}", look.missing) };
+        assert!(missing.starts_with(hint), "{missing}");
+    }
+}
+
+#[test]
 fn malformed_tables_are_refused_with_their_line() {
     let folder = tempfile::tempdir().unwrap();
     for (table, from, to, hint) in [
         ("zoneinfo", "min      100", "min      -1", "zoneinfo:4: min `-1`"),
         ("buddyinfo", "1000 0 0", "x 0 0", "buddyinfo:2: count `x`"),
+        ("buddyinfo", " 3 0\n", "", "buddyinfo:2: counts `Node 0, zone   Normal 1000"),
         (
             "buddyinfo",
             "Node 0, zone    DMA32",
@@ -271,7 +298,7 @@ fn malformed_tables_are_refused_with_their_line() {
             "buddyinfo:1: zone `DMA32`",
         ),
         ("buddyinfo", "zone   Normal", "zone   No\u{1b}[2J", "buddyinfo:2: zone `"),
-        ("pagetypeinfo", "1 15 1", "1 15", "pagetypeinfo:8: pageblocks ` 1 15`"),
+        ("pagetypeinfo", "1 15 1", "1 15", "pagetypeinfo:9: pageblocks ` 1 15`"),
         (
             "pagetypeinfo",
             "type    Unmovable 300",
@@ -282,7 +309,7 @@ fn malformed_tables_are_refused_with_their_line() {
             "pagetypeinfo",
             "type Unmovable Movable",
             "type Unmovable Mov\"able",
-            "pagetypeinfo:7: migratetype",
+            "pagetypeinfo:8: migratetype",
         ),
         ("vmstat", "thp_fault_alloc 7", "thp_fault_alloc", "vmstat:1: vmstat is missing"),
         ("interrupts", "TLB:  4 5", "TLB:  n/a", "interrupts:2: TLB `n/a TLB shootdowns`"),

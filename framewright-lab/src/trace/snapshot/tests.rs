@@ -109,6 +109,11 @@ fn bad_lines_are_named() {
         ("Node 0, zone   Normal      4", "Node 1, zone   Normal      4", "35: zone `Normal`"),
         ("      4      0      2 ", "      4      x      2 ", "35: count `x`"),
         ("      4      0      2 ", "", "35: counts is missing"),
+        (
+            "      4      0      2 ",
+            " 4 0",
+            "35: counts `Node 0, zone   Normal 4 0`: expected as many",
+        ),
         ("      4      0      2 ", " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15", "35: counts `"),
         ("          262         3740", "          262", "46: pageblocks `          262`"),
         ("order: 9", "order: 99", "37: Page block order `99`"),

@@ -141,7 +141,13 @@ pub(super) fn buddyinfo(zones: &mut [Zone], text: &[u8]) -> Result<(), LineProbl
     let Some((node, name, rest)) = node_and_zone(text)? else {
         return Err(LineProblem::new("buddyinfo", text, "`Node N, zone NAME` and counts"));
     };
-    known_zone(zones, node, name)?.free_blocks = orders(rest)?.0;
+    let blocks = orders(rest)?.0;
+    let is_other =
+        |other: &Zone| !other.free_blocks.is_empty() && other.free_blocks.len() != blocks.len();
+    if zones.iter().any(is_other) {
+        return Err(LineProblem::new("counts", text, "as many numbers as in the rows above"));
+    }
+    known_zone(zones, node, name)?.free_blocks = blocks;
     Ok(())
 }
 
