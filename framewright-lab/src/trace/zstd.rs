@@ -15,6 +15,9 @@ pub(super) const MAGIC: &[u8] = b"\x28\xb5\x2f\xfd";
 /// The header of an empty frame.
 const EMPTY_FRAME: &[u8] = b"\x28\xb5\x2f\xfd\x20\0";
 
+/// Bytes of a skippable frame before its data.
+const SKIPPABLE_HEADER: u64 = 8;
+
 /// The last block of a frame, empty, and four bytes for a checksum.
 const END_OF_FRAME: &[u8] = &[1, 0, 0, 0, 0, 0, 0];
 
@@ -38,6 +41,8 @@ pub(crate) fn decompress(bytes: &[u8]) -> Vec<u8> {
 pub(super) struct Decoder<R> {
     input: R,
     frame: FrameDecoder,
+    /// Bytes of the input before the current block or the next frame.
+    offset: u64,
     /// The input has ended within a frame.
     cut: bool,
 }
@@ -52,7 +57,7 @@ impl<R: Read> Decoder<R> {
         let empty = empty
             .and_then(|()| frame.decode_blocks(END_OF_FRAME, BlockDecodingStrategy::UptoBlocks(1)));
         debug_assert!(empty.is_ok(), "{empty:?}");
-        Self { input, frame, cut: false }
+        Self { input, frame, offset: 0, cut: false }
     }
 
     /// Starts the next frame with content. Returns whether there is one.
@@ -63,7 +68,10 @@ impl<R: Read> Decoder<R> {
                 return Ok(false);
             }
             match self.frame.reset(first.chain(&mut self.input)) {
-                Ok(()) => return Ok(true),
+                Ok(()) => {
+                    self.offset += self.frame.bytes_read_from_source();
+                    return Ok(true);
+                }
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
                     length,
                     ..
@@ -72,8 +80,9 @@ impl<R: Read> Decoder<R> {
                     if io::copy(&mut skipped, &mut io::sink())? < length.into() {
                         return Err(ErrorKind::UnexpectedEof.into());
                     }
+                    self.offset += SKIPPABLE_HEADER + u64::from(length);
                 }
-                Err(error) => return Err(as_io(&error)),
+                Err(error) => return Err(as_io(&error, self.offset)),
             }
         }
     }
@@ -81,13 +90,21 @@ impl<R: Read> Decoder<R> {
     /// Decompresses the next block of the frame.
     fn next_block(&mut self) -> io::Result<()> {
         let one = || BlockDecodingStrategy::UptoBlocks(1);
-        match self.frame.decode_blocks(&mut self.input, one()).map_err(|error| as_io(&error)) {
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
-            result => return result.map(drop),
+        let before = self.frame.bytes_read_from_source();
+        match self.frame.decode_blocks(&mut self.input, one()) {
+            Ok(_) => {
+                self.offset += self.frame.bytes_read_from_source() - before;
+                return Ok(());
+            }
+            Err(error) => match as_io(&error, self.offset) {
+                cut if cut.kind() == ErrorKind::UnexpectedEof => {}
+                error => return Err(error),
+            },
         }
         // The decoder retains a window of content until the frame ends. An artificial end releases it.
         self.cut = true;
-        self.frame.decode_blocks(END_OF_FRAME, one()).map(drop).map_err(|error| as_io(&error))
+        let ended = self.frame.decode_blocks(END_OF_FRAME, one());
+        ended.map(drop).map_err(|error| as_io(&error, self.offset))
     }
 
     /// Checks the checksum of a frame that was returned completely, if it has one.
@@ -124,9 +141,8 @@ impl<R: Read> Read for Decoder<R> {
     }
 }
 
-/// The decoder's error: that of the input if reading failed, otherwise the data is corrupt or needs a window of more than
-/// 128 MiB.
-fn as_io(error: &FrameDecoderError) -> io::Error {
+/// The decoder's error in words: that of the input if reading failed, otherwise of the data at `offset`.
+fn as_io(error: &FrameDecoderError, offset: u64) -> io::Error {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(inner) = cause {
         if let Some(input) = inner.downcast_ref::<io::Error>() {
@@ -134,7 +150,20 @@ fn as_io(error: &FrameDecoderError) -> io::Error {
         }
         cause = inner.source();
     }
-    io::Error::new(ErrorKind::InvalidData, format!("cannot decompress: {error}"))
+    let reason = match error {
+        FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::BadMagicNumber(_)) => {
+            format!("data that is not zstd after the end of a frame, at offset {offset}")
+        }
+        FrameDecoderError::DictNotProvided { .. } => {
+            "it was compressed with a dictionary, which is not supported".to_owned()
+        }
+        FrameDecoderError::WindowSizeTooBig { .. } => {
+            "it was compressed with a window of more than 128 MiB, which is not supported: compress it without --long"
+                .to_owned()
+        }
+        _ => format!("corrupt zstd data at offset {offset}"),
+    };
+    io::Error::new(ErrorKind::InvalidData, reason)
 }
 
 #[cfg(test)]
@@ -203,7 +232,39 @@ mod tests {
         let trailing = [&compress(b"text")[..], b"not a frame"].concat();
         let (plain, result) = read(&trailing);
         assert_eq!(plain, b"text");
-        assert_eq!(result.unwrap_err().kind(), ErrorKind::InvalidData);
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
+        let offset = trailing.len() - b"not a frame".len();
+        let words = format!("data that is not zstd after the end of a frame, at offset {offset}");
+        assert_eq!(error.to_string(), words);
+    }
+
+    #[test]
+    fn damaged_data_is_described_in_words() {
+        let reason = |packed: &[u8]| read(packed).1.unwrap_err().to_string();
+        let skippable = [&b"\x53\x2a\x4d\x18"[..], &3u32.to_le_bytes(), b"abc"].concat();
+        let first = [&compress(&text(30_000)), &skippable[..]].concat();
+        // A block of a reserved kind after a header of six bytes.
+        let second = [EMPTY_FRAME, &[0xff; 100]].concat();
+        let words = format!("corrupt zstd data at offset {}", first.len() + EMPTY_FRAME.len());
+        assert_eq!(reason(&[first, second].concat()), words);
+
+        let mut damaged = compress(&text(100_000));
+        let second_block = 9 + block_size(&damaged[6..]) as usize;
+        damaged[second_block + 3..second_block + 2000].fill(0xff);
+        assert_eq!(reason(&damaged), format!("corrupt zstd data at offset {second_block}"));
+
+        let dictionary = [MAGIC, &[0x21, 7, 0]].concat();
+        assert!(reason(&dictionary).contains("with a dictionary, which is not supported"));
+        let window = [MAGIC, &[0, 31 << 3, 1, 0, 0]].concat();
+        assert!(reason(&window).contains("a window of more than 128 MiB"), "{}", reason(&window));
+        let reserved = [MAGIC, &[0x20, 0, 7, 0, 0]].concat();
+        assert_eq!(reason(&reserved), "corrupt zstd data at offset 6");
+    }
+
+    /// The bytes of a block after its header.
+    fn block_size(block: &[u8]) -> u32 {
+        u32::from_le_bytes([block[0], block[1], block[2], 0]) >> 3
     }
 
     #[test]
