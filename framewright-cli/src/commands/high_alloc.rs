@@ -19,7 +19,7 @@ use crate::args::{
     values::{Memory, choice},
 };
 use crate::failure::{Failure, Outcome};
-use crate::print::{self, mib};
+use crate::print::{self, mib, several};
 use crate::{output, progress};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -222,9 +222,11 @@ fn refuse(work: &HighAlloc) -> Result<(), Failure> {
     }
     if work.spec.cpus() < 2 || work.spec.nodes() > 1 {
         return Err(Failure::BadInput(format!(
-            "{}: high-alloc needs a machine of one node with at least 2 CPUs: one makes the requests, \
+            "{}: it has {} and {}; high-alloc needs a machine of one node with at least 2 CPUs: one makes the requests, \
              builders run on the others",
-            work.spec.name()
+            work.spec.name(),
+            several(work.spec.nodes(), "node"),
+            several(work.spec.cpus(), "CPU")
         )));
     }
     Ok(())

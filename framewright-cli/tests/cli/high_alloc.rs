@@ -125,8 +125,11 @@ fn impossible_machines_are_refused() {
         (&["--machine", "host:2", "--picture", "x.svg"], "--picture is for simulated machines"),
         (&["--machine", "hos"], "'host'"),
         (&["--memory", "1TiB"], "the maximum is 256 GiB"),
-        (&["--machine", "uniform:1"], "at least 2 CPUs"),
-        (&["--machine", "skx-2s-112"], "one node"),
+        (
+            &["--machine", "uniform:1"],
+            "it has 1 node and 1 CPU; high-alloc needs a machine of one node",
+        ),
+        (&["--machine", "skx-2s-112"], "it has 2 nodes and 112 CPUs; "),
         (&["--machine", "qemu:4", "--memory", "1GiB"], "memory is a part of the machine"),
         (&["--machine", "qemu:4", "--picture", "x.svg"], "--picture has no effect"),
         (&["--flags", "huge"], "default, thp"),
