@@ -13,6 +13,8 @@ use framewright_sim::machine::{Basis, Spec};
 use indexmap::IndexSet;
 use std::fmt::Write;
 
+pub(crate) use framewright_lab::report::several;
+
 /// Bytes in a frame.
 pub(crate) const FRAME_BYTES: u64 = 4096;
 
@@ -75,12 +77,6 @@ pub(crate) fn bold(text: &str, style: Style) -> String {
         Style::Coloured => TextStyle::new().bold(),
     };
     format!("{bold}{text}{bold:#}")
-}
-
-/// A number and a noun, with a plural `s` unless the number is 1.
-pub(crate) fn several(number: impl Into<u64>, thing: &str) -> String {
-    let number = number.into();
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Characters per line of long results.

@@ -279,7 +279,8 @@ fn checks(rows: &[Row]) -> Vec<Check> {
                     format!("{scenario} finds {bug}"),
                     same.iter().any(Row::is_good),
                     format!(
-                        "{found} of {hunts} hunts found it (at least 90 %){}",
+                        "{found} of {} found it (at least 90 %){}",
+                        several(hunts as u64, "hunt"),
                         reservations(same)
                     ),
                 )

@@ -139,8 +139,9 @@ fn show(
     let path = path.display();
     let _ = writeln!(
         text,
-        "\n{path}: {measured} parameters measured, {taken} taken over, {rest} inherited from \
-         'common'; `framewright machines {path}` lists them"
+        "\n{path}: {} measured, {taken} taken over, {rest} inherited from \
+         'common'; `framewright machines {path}` lists them",
+        several(measured as u64, "parameter")
     );
     text
 }

@@ -34,7 +34,7 @@ use crate::args::{
     values::{self, Memory, choice, whole},
 };
 use crate::failure::{Failure, Outcome};
-use crate::print::{self, bold, mib};
+use crate::print::{self, bold, mib, several};
 use crate::{output, progress};
 
 /// The text before the examples of each workload.
@@ -288,8 +288,9 @@ pub(crate) fn sockets(args: &SocketPairsArgs) -> Result<Workload, Failure> {
     }
     if args.distance > 1 && args.pairs.is_some_and(|pairs| pairs > args.distance) {
         return Err(Failure::BadInput(format!(
-            "--pairs {pairs}: at --distance {0} there is space for {0} pairs",
-            args.distance
+            "--pairs {pairs}: at --distance {} there is space for {}",
+            args.distance,
+            several(args.distance, "pair")
         )));
     }
     let cpus = args.common.machine.fewest_cpus();

@@ -46,7 +46,7 @@ use crate::{
     Error,
     plot::{Axis, Panel, Plot},
     report::{
-        Check, Point, Run,
+        Check, Point, Run, each_run,
         figure::{Figure, metrics},
     },
     samples::Sample,
@@ -205,7 +205,8 @@ fn run<E: Experiment>(
 fn all_back(lost: &[String], plays: usize) -> Check {
     let detail = match lost {
         [] => {
-            format!("after each of {plays} runs everything was freed and could be allocated again")
+            let runs = each_run(plays as u64);
+            format!("after {runs} everything was freed and could be allocated again")
         }
         lost => format!(
             "after everything was freed, not all frames could be allocated: {}",

@@ -27,7 +27,7 @@ use framewright_host::available_memory;
 use crate::Error;
 use crate::{
     record::Shootdowns,
-    report::{Check, Measured, Sides},
+    report::{Check, Measured, Sides, several},
     workloads::{Side, mmap_read::MmapRead},
 };
 use figures::Interval;
@@ -148,9 +148,8 @@ impl HostPaging {
         let needed = self.frames.saturating_mul((FRAME + metadata) * sides as u64);
         match available {
             Some(available) if needed > available => Err(Error::input(format_args!(
-                "the memory of {sides} side{} would need {} MiB and the system has {} MiB available; choose \
-                 a smaller --memory",
-                if sides == 1 { "" } else { "s" },
+                "the memory of {} would need {} MiB and the system has {} MiB available; choose a smaller --memory",
+                several(sides as u64, "side"),
                 needed >> 20,
                 available >> 20
             ))),

@@ -207,6 +207,7 @@ fn verdict(verdict: &Verdict) -> Markup {
         ("", true, 0) => "nothing was checked".to_owned(),
         ("", true, 1) => "passed: the check holds".to_owned(),
         ("", true, all) => format!("passed: all {all} checks hold"),
+        ("", false, 1) => "failed: the check does not hold".to_owned(),
         ("", false, all) => format!("failed: {failed} of {all} checks do not hold"),
         (words, true, _) => format!("passed: {words}"),
         (words, false, _) => format!("failed: {words}"),

@@ -36,7 +36,7 @@ fn a_page_has_its_sections_and_marks_differences() {
         assert!(page.contains(&format!("href=\"#{id}\"")), "{id}");
     }
     assert!(!page.contains("id=\"published\"") && !page.contains("id=\"memory\""));
-    assert!(page.contains("failed: 1 of 1 checks do not hold"));
+    assert!(page.contains("failed: the check does not hold"));
     assert!(page.contains("&lt;b&gt;&amp;&quot;"));
     assert!(page.contains("7 <span class=\"gain\">30.00%"), "{page}");
     assert!(page.contains("vs against the first column: 1 better, 0 worse"), "{page}");

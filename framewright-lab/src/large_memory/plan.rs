@@ -1,6 +1,6 @@
 //! The sizes of a run: memory, nodes, repetitions.
 
-use crate::Error;
+use crate::{Error, report::several};
 use framewright::{NodeId, frame::PAGEBLOCK_FRAMES};
 
 /// Frames in a GiB.
@@ -58,8 +58,9 @@ impl LargeMemory {
         let least = LEAST.max(u64::from(nodes) * LEAST_PER_NODE);
         if frames < least {
             return Err(Error::input(format_args!(
-                "{} MiB on {nodes} nodes are too little: the minimum is {} GiB",
+                "{} MiB on {} are too little: the minimum is {} GiB",
                 frames >> 8,
+                several(nodes, "node"),
                 least / GIB
             )));
         }
@@ -103,7 +104,7 @@ pub(super) fn size(frames: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(GIB << 10, "TiB"), (GIB, "GiB"), (GIB >> 10, "MiB")];
     match UNITS.iter().find(|(unit, _)| frames.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{} {name}", frames / unit),
-        None => format!("{frames} frames"),
+        None => several(frames, "frame"),
     }
 }
 

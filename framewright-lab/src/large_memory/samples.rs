@@ -8,7 +8,7 @@ use super::{
     plan::{GIB, size},
     start,
 };
-use crate::report::{Better, Check, Metric, Run, Unit};
+use crate::report::{Better, Check, Metric, Run, Unit, several};
 
 /// A table: its subject, and its columns.
 #[derive(Clone, Debug)]
@@ -194,8 +194,7 @@ fn goal(what: String, metric: &Metric, limit: f64) -> Goal {
 
 fn start_up(plan: &LargeMemory, figures: &Figures<'_>) -> Vec<Goal> {
     let tebibytes = plan.frames as f64 / (1024 * GIB) as f64;
-    let plural = if plan.nodes == 1 { "" } else { "s" };
-    let what = format!("initialise {} on {} node{plural}", size(plan.frames), plan.nodes);
+    let what = format!("initialise {} on {}", size(plan.frames), several(plan.nodes, "node"));
     let metric = figures.find(start::TOPIC, start::FRESH, start::INIT);
     metric.map(|metric| goal(what, metric, INIT_PER_TIB * tebibytes.max(1.0))).into_iter().collect()
 }

@@ -52,7 +52,7 @@ pub use document::{SCHEMA, VERSION};
 pub(crate) use file::replace_with;
 pub use file::{ReportError, check_destination, open_rows, replaces, write_json, write_text};
 pub use model::{Check, Interval, Measured, Metric, Point, Report, Run, Verdict, cpu_metric};
-pub use number::{decimal, each_run, scaled, scaled_nanos};
+pub use number::{decimal, each_run, scaled, scaled_nanos, several};
 #[cfg(feature = "perfetto")]
 pub(crate) use parts::Parts;
 pub use published::{

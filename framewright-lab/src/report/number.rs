@@ -45,6 +45,12 @@ pub fn scaled<'u>(value: f64, units: &[(f64, &'u str)]) -> (String, &'u str) {
     (decimal(value, decimals), name)
 }
 
+/// A number and a noun, with a plural `s` unless the number is 1.
+pub fn several(number: impl Into<u64>, thing: &str) -> String {
+    let number = number.into();
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}
+
 /// "the run", or "each of 3 runs".
 pub fn each_run(runs: u64) -> String {
     if runs == 1 { "the run".to_owned() } else { format!("each of {runs} runs") }
@@ -65,6 +71,12 @@ mod tests {
         ] {
             assert_eq!(scaled_nanos(nanos), text);
         }
+    }
+
+    #[test]
+    fn one_thing_has_no_plural() {
+        assert_eq!([0u8, 1, 2].map(|n| several(n, "line")), ["0 lines", "1 line", "2 lines"]);
+        assert_eq!([1, 2].map(each_run), ["the run", "each of 2 runs"]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ use framewright_sim::machine::Spec;
 use super::pairs::{self, Pair, column, run_pairs};
 use super::{Experiment, Key, Plan, Results, Tell};
 use crate::Error;
-use crate::report::{Better, Check, Published, Quantity, Reference, Role, Row, Unit};
+use crate::report::{Better, Check, Published, Quantity, Reference, Role, Row, Unit, each_run};
 use crate::simulated::{Column, Design, ListSizes, Simulation};
 use crate::workloads::{
     Side, Workload,
@@ -218,7 +218,10 @@ fn checks(results: &Results, plan: &Plan, sides: usize) -> Vec<Check> {
     let invariants = Check::new(
         "invariants",
         true,
-        format!("after each of {sides} runs all frames are free, and the metadata is consistent"),
+        format!(
+            "after {} all frames are free, and the metadata is consistent",
+            each_run(sides as u64)
+        ),
     );
     let cycles = |subject| {
         let key =

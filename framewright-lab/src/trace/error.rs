@@ -5,6 +5,8 @@
 
 use std::{fmt, io};
 
+use crate::report::several;
+
 /// The maximum number of bytes that a message quotes.
 const QUOTED: usize = 60;
 
@@ -124,12 +126,13 @@ impl fmt::Display for Warning {
         match self {
             Self::Shortened { announced, found } => write!(
                 f,
-                "the header announces {announced} events, the file has {found}: it was cut"
+                "the header announces {}, the file has {found}: it was cut",
+                several(*announced, "event")
             ),
             Self::Overrun { written, kept } => write!(
                 f,
-                "the kernel wrote {written} events and kept {kept}: the first {} are lost; \
-                 record with a larger buffer",
+                "the kernel wrote {} and kept {kept}: the first {} are lost; record with a larger buffer",
+                several(*written, "event"),
                 written.saturating_sub(*kept)
             ),
             Self::CutLine { line, used: false } => {
@@ -141,17 +144,16 @@ impl fmt::Display for Warning {
             Self::CutStream => {
                 f.write_str("the compressed file is cut: the part before the cut is used")
             }
-            Self::Lost { events, notes, line } => {
-                let places = if *notes == 1 { "place" } else { "places" };
-                write!(
-                    f,
-                    "the kernel lost {events} events in {notes} {places}, first at line {line}"
-                )
-            }
+            Self::Lost { events, notes, line } => write!(
+                f,
+                "the kernel lost {} in {}, first at line {line}",
+                several(*events, "event"),
+                several(*notes, "place")
+            ),
             Self::OutOfOrder { lines, line } => write!(
                 f,
-                "{lines} lines are earlier than the line before them, first line {line}: \
-                 used in file order"
+                "{} with an earlier time than the line before, first line {line}: used in file order",
+                several(*lines, "line")
             ),
         }
     }

@@ -108,6 +108,20 @@ fn missing_parts_are_warnings() {
 }
 
 #[test]
+fn warnings_count_one_thing_in_the_singular() {
+    for (warning, words) in [
+        (Warning::Shortened { announced: 1, found: 0 }, "announces 1 event,"),
+        (Warning::Lost { events: 1, notes: 1, line: 4 }, "lost 1 event in 1 place, first"),
+        (
+            Warning::OutOfOrder { lines: 1, line: 6 },
+            "1 line with an earlier time than the line before, first",
+        ),
+    ] {
+        assert!(warning.to_string().contains(words), "{warning}");
+    }
+}
+
+#[test]
 fn a_cut_zstd_stream_is_used_up_to_the_cut() {
     let mut state = 1u64;
     let text: String = (0..50_000)

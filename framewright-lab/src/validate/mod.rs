@@ -24,7 +24,7 @@ mod zone_lock;
 
 use framewright_sim::machine::Spec;
 
-use crate::{Error, clock};
+use crate::{Error, clock, report::several};
 pub use row::{Row, Tolerance, Validated};
 
 /// Called with the number of finished steps and of all steps.
@@ -76,9 +76,9 @@ impl Validation {
         let mut validated = Validated::default();
         if here.cpus.len() < usize::from(self.spec.cpus()) {
             validated.notes.push(format!(
-                "{} has {} CPUs, and this process may use {}",
+                "{} has {}, and this process may use {}",
                 self.spec.name(),
-                self.spec.cpus(),
+                several(self.spec.cpus(), "CPU"),
                 here.cpus.len()
             ));
         }

@@ -175,8 +175,8 @@ fn watch(
             let tally = session.tally();
             let megabytes = tally.bytes as f64 / 1e6;
             line.set_message(&format!(
-                "recording{until}: {} events, {megabytes:.1} MB",
-                tally.events
+                "recording{until}: {}, {megabytes:.1} MB",
+                several(tally.events, "event")
             ));
         }
         if let Some(signal) = signals.wait(left.unwrap_or(TICK).min(TICK)) {

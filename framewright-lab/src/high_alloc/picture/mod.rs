@@ -9,6 +9,7 @@ use framewright::{MigrateType, Pfn, frame::PAGEBLOCK_FRAMES, tuning::CompactMeth
 use std::fmt::Write;
 
 use super::{frames::Holds, kernel::Kernel, world::World};
+use crate::report::several;
 use draw::{Paint, Point, colour, dot, frame, text, text_before, text_centred};
 
 pub(super) use draw::draw;
@@ -277,7 +278,7 @@ fn axis_of_strip(svg: &mut String, (left, top): Point, wide: f64, cells: &[Cell]
 
 /// A number of requests.
 fn requests(number: u64) -> String {
-    format!("{number} {}", if number == 1 { "request" } else { "requests" })
+    several(number, "request")
 }
 
 fn seconds(snapshot: &Snapshot) -> String {

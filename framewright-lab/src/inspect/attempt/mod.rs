@@ -28,6 +28,7 @@ use faults::{Counts, FRAME, Memory, Until};
 
 use super::{Counter, HugePages, Look, Source, counters};
 use crate::{
+    report::several,
     setting::{Setting, present},
     trace::Snapshot,
 };
@@ -116,7 +117,8 @@ impl Attempt {
         let predicted = HugePages::predict(&before);
         let huge = predicted.bytes();
         let pages = bounds.bytes.min(before.tables.managed() * FRAME) / huge;
-        let fail = |error: io::Error| format!("cannot allocate {pages} huge pages: {error}");
+        let fail =
+            |error: io::Error| format!("cannot allocate {}: {error}", several(pages, "huge page"));
         let free = least_free(&before.tables, &Memory::read().map_err(fail)?, huge)?;
         let mut area = Area::new(pages as usize, huge as usize).map_err(fail)?;
         let _victim = OomVictim::new();

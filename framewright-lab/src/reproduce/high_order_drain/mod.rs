@@ -14,7 +14,7 @@ use super::{
 };
 use crate::Error;
 use crate::report::{
-    Better, Check, Published, Quantity, Reference, Role, Row, Sides, Unit, decimal,
+    Better, Check, Published, Quantity, Reference, Role, Row, Sides, Unit, decimal, each_run,
 };
 use trials::{
     AUTO, FRAMEWRIGHT_AUTO, GUEST, KBUILD_MACHINE, KERNELS, LISTS, PINNED, SCHEDULED,
@@ -58,7 +58,10 @@ fn run(plan: &Plan, tell: &mut Tell<'_>) -> Result<Results, Error> {
     results.checks.push(Check::new(
         "invariants",
         true,
-        format!("after each of {sides} runs all frames are free, and the metadata is consistent"),
+        format!(
+            "after {} all frames are free, and the metadata is consistent",
+            each_run(sides as u64)
+        ),
     ));
     Ok(results)
 }
