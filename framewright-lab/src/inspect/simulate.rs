@@ -178,14 +178,15 @@ mod tests {
         assert_eq!(formed(&[[511, 0, 1], [512, 0, 0], [112, 400, 0]], 0), 1);
     }
 
-    /// The most pageblocks that can be emptied: the pages of the emptiest move into the free frames of the others.
-    fn most(pageblocks: &[Pageblock]) -> u64 {
+    /// The most pageblocks that can be emptied if `spare` frames of the others stay free: the pages of the emptiest move into
+    /// the free frames of the others.
+    fn most(pageblocks: &[Pageblock], spare: u32) -> u64 {
         let mut movable: Vec<_> = pageblocks.iter().filter(|of| of.fixed == 0).collect();
         movable.sort_unstable_by_key(|of| of.movable);
         let (mut room, mut pages) = (movable.iter().map(|of| of.free).sum::<u32>(), 0);
         let emptied = movable.iter().take_while(|of| {
             (pages, room) = (pages + of.movable, room - of.free);
-            pages <= room
+            pages == 0 || pages + spare <= room
         });
         emptied.count() as u64
     }
@@ -203,7 +204,8 @@ mod tests {
                 })
                 .collect();
             let huge = huge_pages(&all, 0).unwrap();
-            prop_assert_eq!(huge, most(&all));
+            // Pages need not move into the very last free frame.
+            prop_assert!((most(&all, 1)..=most(&all, 0)).contains(&huge), "{} of {}", huge, most(&all, 0));
         }
     }
 
