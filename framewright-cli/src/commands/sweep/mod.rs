@@ -196,7 +196,7 @@ impl Log {
         self.told = Instant::now();
         let left = self.started.elapsed().mul_f64((total - done) as f64 / done as f64);
         let left = format_duration(Duration::from_secs(left.as_secs()));
-        output::note(format_args!("{done} of {} done; {left} left", several(total as u64, "run")));
+        output::note(format_args!("{done} of {} done; {left} left", several(total, "run")));
     }
 }
 
