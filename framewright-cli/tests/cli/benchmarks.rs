@@ -76,7 +76,11 @@ fn churn_has_a_table_per_occupancy_and_repeats_its_counts() {
         "frame-alloc-depot",
         "buddy_system_allocator",
     ];
-    assert_eq!(labels, [each, each].concat());
+    let at = |share: &str| each.map(|label| format!("{label}, {share} % in use"));
+    assert_eq!(labels, [at("70"), at("90")].concat());
+    let heads =
+        text.lines().filter(|line| line.contains("framewright base  ") && !line.contains('%'));
+    assert!(heads.count() >= 4, "tables have the short labels: {text}");
     assert_eq!(runs[1]["settings"]["zone.refill_pageblocks"], "64");
     assert_eq!(runs[5]["settings"]["occupancy"], "90%");
     assert_eq!(runs[0]["series"]["huge_frames_free"].as_array().unwrap().len(), 21);
@@ -144,7 +148,10 @@ fn replace_shows_rounds_and_draws_them() {
     }
     assert!(!text.lines().any(|found| found.starts_with("3 ")), "{text}");
     let run = &report["runs"][2];
-    assert_eq!((&run["label"], &run["settings"]["free"]), (&"framewright".into(), &"90%".into()));
+    assert_eq!(
+        (&run["label"], &run["settings"]["free"]),
+        (&"framewright, 90 % free".into(), &"90%".into())
+    );
     assert_eq!(run["metrics"]["huge_frames_free"]["n"], 2);
     let svg = fs::read_to_string(picture).unwrap();
     for words in ["free huge frames, 50 % free", "free huge frames, 90 % free", "list-buddy"] {

@@ -176,7 +176,7 @@ impl Shown {
             Measured { runs: result.runs(), checks: result.checks.clone(), ..Measured::default() };
         let report = report(self.workload, machine, setup.seeds.first().copied(), measured);
         let columns = setup.columns.len();
-        let report = report.over_seeds_in_groups(args.run.seeds, columns);
+        let mut report = report.over_seeds_in_groups(args.run.seeds, columns);
         let draw = || {
             let command = report.command.join(" ");
             result.plot(&report.workload, &command, self.x, self.share).svg()
@@ -190,13 +190,26 @@ impl Shown {
             text.push_str(&more(section, style));
         }
         text.push_str(&print::checks(&report, style));
+        // The headings of the tables name the shares. The runs of a file need labels of their own.
+        if result.sections.len() > 1 {
+            for (section, runs) in
+                result.sections.iter().zip(report.runs.chunks_mut(columns.max(1)))
+            {
+                runs.iter_mut().for_each(|run| run.label = self.label(&run.label, section.share));
+            }
+        }
         let samples = result.sections.iter().flat_map(|section| {
-            let label = |label: &str| format!("{label}, {} % {}", section.share, self.share);
+            let label = |label: &str| self.label(label, section.share);
             section.samples.iter().map(move |(of, samples)| (label(of), samples.clone()))
         });
         let time = Axis::linear(self.x);
         let details = Details { time, samples: samples.collect(), ..Details::default() };
         finish_with(&report, details, &args.run.files, &text)
+    }
+
+    /// The label of a column at one share of memory.
+    fn label(&self, column: &str, share: u8) -> String {
+        format!("{column}, {share} % {}", self.share)
     }
 
     fn head(&self, setup: &Setup, report: &Report, style: Style) -> String {
