@@ -98,6 +98,7 @@ pub(crate) fn save_report(
     report: &Report,
     details: &Details,
 ) -> Result<(), Failure> {
+    debug_assert_eq!(report.repeated_label(), None, "two runs have the same label");
     if let Some(path) = &files.json {
         let _uninterrupted = replaces(path).then(hold);
         write_json(path, report).map_err(Failure::bad_input)?;

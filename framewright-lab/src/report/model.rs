@@ -188,6 +188,14 @@ impl Report {
         self
     }
 
+    /// A label that two runs share, if there is one. Rows of CSV name a run only by its label, so that no report may have
+    /// such runs.
+    #[must_use]
+    pub fn repeated_label(&self) -> Option<&str> {
+        let mut seen = IndexSet::new();
+        self.runs.iter().map(|run| run.label.as_str()).find(|label| !seen.insert(*label))
+    }
+
     /// The names of all metrics, each once, in the order in which runs have them.
     pub fn metric_names(&self) -> Vec<&str> {
         metric_names(&self.runs)
@@ -354,6 +362,15 @@ mod tests {
         assert_eq!(report.runs[1].metrics["once"].interval, None);
         let one = Report { runs: vec![run(&[1.0, 2.0, 3.0])], ..empty() }.over_seeds(1);
         assert_eq!(one.runs[0].metrics["x"].interval, None);
+    }
+
+    #[test]
+    fn a_label_of_two_runs_is_found() {
+        let run = |label: &str| Run { label: label.into(), ..Run::default() };
+        let of =
+            |labels: &[&str]| Report { runs: labels.iter().copied().map(run).collect(), ..empty() };
+        assert_eq!(of(&["a", "b"]).repeated_label(), None);
+        assert_eq!(of(&["a", "b", "c", "b"]).repeated_label(), Some("b"));
     }
 
     #[test]

@@ -182,7 +182,14 @@ pub(super) fn pair(plan: &Plan, spec: Spec, subject: &'static str, free_order: F
     let (under, before) = (BulkFree::SelectUnderLock, BulkFree::SelectBeforeLock);
     let side = |rule, prefetch| side(rule, classic, prefetch);
     let (before, after) = match subject {
-        PREFETCHING => (side(before, false), side(before, true)),
+        // Both have the same rule: the labels name the other setting, too.
+        PREFETCHING => [false, true]
+            .map(|prefetch| {
+                let side = side(before, prefetch);
+                let label = format!("{}, prefetch_buddies={prefetch}", side.label);
+                Column { label, ..side }
+            })
+            .into(),
         _ => (side(under, false), side(before, false)),
     };
     let workload = if free_order == FreeOrder::Mapping { MAPPED } else { RANDOM };
@@ -292,5 +299,15 @@ fn role(machine: &str) -> Role {
         )
     } else {
         Role::Predicted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_a_label_of_its_own() {
+        pairs::assert_labels_differ(&pairs(&Plan::new(1, true)).unwrap());
     }
 }

@@ -100,6 +100,12 @@ impl Pair {
         Key { workload: self.workload, machine, subject: self.subject, metric }
     }
 
+    /// The label of the runs of a side.
+    pub(super) fn label(&self, side: &Column) -> String {
+        let Self { workload, subject, simulation, .. } = self;
+        format!("{workload} on {}, {subject}, {}", simulation.spec.name(), side.label)
+    }
+
     /// Runs both sides with every seed, one after the other.
     pub(super) fn run(&self, plan: &Plan, done: &dyn Fn(u64)) -> Result<Outcome, Error> {
         let mut outcome = Outcome { before: Vec::new(), after: Vec::new() };
@@ -154,10 +160,7 @@ impl Pair {
 
     fn once(&self, simulation: &Simulation, column: &Column, seed: u64) -> Result<Run, Error> {
         let windows = [simulation.run_once(column, seed)?];
-        let machine = simulation.spec.name();
-        let Self { workload, subject, .. } = self;
-        let label = format!("{workload} on {machine}, {subject}, {}", column.label);
-        let mut run = run_of(&label, &column.settings, &windows);
+        let mut run = run_of(&self.label(column), &column.settings, &windows);
         let [window] = &windows;
         let bulk_frees = ratio(&run, "drains", "pages");
         run.metrics.extend(bulk_frees.map(|metric| ("bulk_frees_per_page".to_owned(), metric)));
@@ -310,6 +313,18 @@ pub(super) fn over_seeds(runs: &[Run]) -> Option<Run> {
         *metric = Metric::of_rounds(&values(runs, name)?, metric.unit, metric.better)?;
     }
     Some(all)
+}
+
+/// Checks that each side of `pairs` has a label of its own.
+#[cfg(test)]
+pub(super) fn assert_labels_differ(pairs: &[Pair]) {
+    let mut labels = IndexSet::new();
+    for pair in pairs {
+        for side in [&pair.before, &pair.after] {
+            let label = pair.label(side);
+            assert!(labels.insert(label.clone()), "{label}");
+        }
+    }
 }
 
 #[cfg(test)]

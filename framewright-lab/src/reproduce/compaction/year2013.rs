@@ -73,7 +73,7 @@ pub(super) fn runs(plan: &Plan) -> usize {
 }
 
 /// Runs with none of the settings, with the first, with the first two, and so on. Adds these runs and a line for each
-/// to the results.
+/// to the results; the runs with all settings are there already.
 pub(super) fn contributions(
     flags: Flags,
     plan: &Plan,
@@ -87,8 +87,9 @@ pub(super) fn contributions(
         results.findings.push(line(flags, count, &outcome));
         if count == SETTINGS.len() {
             results.findings.extend(remains(flags, &outcome));
+        } else {
+            results.runs.extend(outcome.runs());
         }
-        results.runs.extend(outcome.runs());
     }
     Ok(())
 }

@@ -314,6 +314,11 @@ mod tests {
     }
 
     #[test]
+    fn each_run_has_a_label_of_its_own() {
+        crate::reproduce::pairs::assert_labels_differ(&trials::pairs(&Plan::new(1, true)).unwrap());
+    }
+
+    #[test]
     fn allocators_stand_side_by_side_and_published_servers_after_guests() {
         let mut rows = rows();
         rows.reverse();

@@ -150,7 +150,8 @@ fn side(setting: usize, bound: u32) -> Side {
     let Some(pages) = addresses(setting) else {
         // The bound includes frames in incomplete batches.
         let lazy = setting == LAZY_SAME_BOUND;
-        return if lazy { side.with("tlb.deferred_max", bound) } else { side };
+        let label = "lazy, same bound".to_owned();
+        return if lazy { Side { label, ..side }.with("tlb.deferred_max", bound) } else { side };
     };
     let side = Side { label: format!("batches of {pages}"), ..side };
     side.with("tlb.batch", pages).with("tlb.single_page_flush_ceiling", pages)
@@ -193,6 +194,11 @@ impl Trial {
         format!("{} on {}", self.workload, self.paging.spec.name())
     }
 
+    /// The label of the runs of a side.
+    fn label(&self, side: &Side) -> String {
+        format!("{}, {}", self.name(), side.label)
+    }
+
     /// This trial with another size of memory.
     #[cfg(test)]
     pub(super) fn with_frames(mut self, frames: u64) -> Self {
@@ -220,7 +226,7 @@ impl Trial {
         let side = self.side(setting, bound);
         let paging = Paging { spec: priced(spec, setting)?, ..self.paging.clone() };
         let outcome = paging.run_once(&side, seed, &mut |_, _| {})?;
-        let label = format!("{}, {}", self.name(), side.label);
+        let label = self.label(&side);
         let per_page = ratio(outcome.interrupts, outcome.pages);
         let mut run = run_of(&Side { label, ..side }, &[outcome]);
         let metric = Metric::once(per_page, Unit::Ratio, Some(Better::Lower));
@@ -295,6 +301,18 @@ pub(super) const HOST: &str = "host:1";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_run_has_a_label_of_its_own() {
+        let mut labels = HashSet::new();
+        for trial in trials(&Plan::new(1, true)).unwrap() {
+            for setting in trial.settings() {
+                let label = trial.label(&trial.side(setting, 1));
+                assert!(labels.insert(label.clone()), "{label}");
+            }
+        }
+    }
 
     #[test]
     fn a_flush_by_address_costs_as_much_as_all_invalidations_of_its_batch() {
