@@ -3,6 +3,7 @@
 use std::fmt;
 
 use framewright::{CpuError, HotplugError, Violation};
+use framewright_peers::list_buddy::OutOfMemory;
 use framewright_sim::toml_file::TomlError;
 
 use crate::trace::TraceError;
@@ -81,6 +82,7 @@ from! {
 from! {
     CpuError: input,
     HotplugError: broken,
+    OutOfMemory: memory,
     TomlError: input,
     TraceError: input,
 }

@@ -1,13 +1,18 @@
 //! Bad input ends with exit code 2 and a message that names the mistake and valid input.
 
 use crate::framewright;
+use assert_cmd::Command;
 
 /// Runs the program and expects all of `hints` in its error message.
 fn refused(args: &[&str], hints: &[&str]) {
-    let assert = framewright(args).assert().code(2).stdout("");
+    refuses(&mut framewright(args), hints);
+}
+
+fn refuses(command: &mut Command, hints: &[&str]) {
+    let assert = command.assert().code(2).stdout("");
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     for hint in hints {
-        assert!(said.contains(hint), "{args:?}: '{hint}' is missing in: {said}");
+        assert!(said.contains(hint), "{command:?}: '{hint}' is missing in: {said}");
     }
     assert!(!said.contains("panicked"), "{said}");
 }
@@ -131,6 +136,19 @@ fn fragmentation() {
     on(&["host:2", "--think", "5"], &["--think is for simulated machines"]);
     let both = ["--set", "hardening=tracked", "--set", "owner_lock=biased"];
     refused(&[&["run", "churn", "--quick"], &both[..]].concat(), &["framewright: ", "owner_lock"]);
+}
+
+#[test]
+#[cfg(all(feature = "full", target_os = "linux"))]
+fn memory_that_the_system_refuses() {
+    let with_little = |args: &[&str]| {
+        let limited = r#"ulimit -v 300000; exec "$0" "$@""#;
+        let mut command = Command::new("sh");
+        command.args(["-c", limited, env!("CARGO_BIN_EXE_framewright")]).args(args);
+        refuses(&mut command, &["the system refused ", " MiB of memory for ", "ask for less"]);
+    };
+    with_little(&["run", "churn", "--memory", "16GiB", "--operations", "1000"]);
+    with_little(&["run", "page-fault", "--machine", "uniform:256", "--quick"]);
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn run<E: Experiment>(
                 let mut tell = |step| progress(done + step, total);
                 let ended = column.play(experiment, setup, *share, *seed, &mut tell);
                 let Ended { outcome, capacity, back } =
-                    ended.map_err(|error| ("machine", error))?;
+                    ended.map_err(|error| (option_behind(&error), error))?;
                 if back != capacity {
                     lost.push(format!("{}: {back} of {capacity} frames", column.label));
                 }
@@ -200,6 +200,11 @@ fn run<E: Experiment>(
         samples: setup.columns.iter().zip(outcomes).map(samples_of).collect(),
     });
     Ok(FragmentationResult { sections: sections.collect(), checks: vec![all_back(&lost, plays)] })
+}
+
+/// The option that caused an error of a run.
+fn option_behind(error: &Error) -> &'static str {
+    if error.is_about_memory() { "memory" } else { "machine" }
 }
 
 fn all_back(lost: &[String], plays: usize) -> Check {

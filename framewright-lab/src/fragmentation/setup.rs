@@ -1,7 +1,10 @@
 //! The parameters of both experiments.
 
 use framewright::{InitError, Tuning, frame::PAGEBLOCK_FRAMES};
-use framewright_peers::{BuddySystem, FrameAllocDepot, ListBuddy, Peer, list_buddy::MigrateType};
+use framewright_peers::{
+    BuddySystem, FrameAllocDepot, ListBuddy, Peer,
+    list_buddy::{self, MigrateType},
+};
 use indexmap::IndexMap;
 
 use super::{
@@ -244,23 +247,26 @@ impl Column {
         match self.allocator {
             Allocator::Framewright(tuning) => {
                 let new = || Ours::<Blocks>::with_tuning(frames, cpus, tuning);
-                let new = || new().expect("a tuning that was checked");
+                let new = || Ok(new().expect("a tuning that was checked"));
                 play(experiment, setup, share, seed, new, tell)
             }
             Allocator::ListBuddy => {
-                play(experiment, setup, share, seed, || ListBuddy::new(frames, cpus), tell)
+                let tuning = list_buddy::Tuning::default();
+                let new = || Ok(ListBuddy::try_with_tuning(frames, cpus, &tuning)?);
+                play(experiment, setup, share, seed, new, tell)
             }
             // The number of CPUs is a part of its type.
             Allocator::FrameAllocDepot if cpus <= usize::from(CPUS) => {
-                let new = || FrameAllocDepot::<{ CPUS as usize }>::new(frames, cpus);
+                let new = || Ok(FrameAllocDepot::<{ CPUS as usize }>::new(frames, cpus));
                 play(experiment, setup, share, seed, new, tell)
             }
             Allocator::FrameAllocDepot => {
-                let new = || FrameAllocDepot::<{ MOST_CPUS as usize }>::new(frames, cpus);
+                let new = || Ok(FrameAllocDepot::<{ MOST_CPUS as usize }>::new(frames, cpus));
                 play(experiment, setup, share, seed, new, tell)
             }
             Allocator::BuddySystem => {
-                play(experiment, setup, share, seed, || BuddySystem::new(frames, cpus), tell)
+                let new = || Ok(BuddySystem::new(frames, cpus));
+                play(experiment, setup, share, seed, new, tell)
             }
         }
     }
@@ -275,12 +281,12 @@ fn play<E: Experiment, P: Peer + 'static>(
     setup: &Setup,
     share: u8,
     seed: u64,
-    new: impl Fn() -> P,
+    new: impl Fn() -> Result<P, Error>,
     tell: &mut dyn FnMut(u64),
 ) -> Result<Ended, Error> {
     let handles = cpus(setup);
-    let capacity = cpu::capacity(&new(), handles);
-    let mut cpus = Cpus::new(new(), setup.frames, setup.threads, setup.free_by, seed);
+    let capacity = cpu::capacity(&new()?, handles);
+    let mut cpus = Cpus::new(new()?, setup.frames, setup.threads, setup.free_by, seed);
     let outcome = experiment.play(setup, share, &mut cpus, tell)?;
     cpus.free_all()?;
     Ok(Ended { outcome, capacity, back: cpu::capacity(cpus.peer(), handles) })

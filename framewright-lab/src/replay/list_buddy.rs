@@ -43,7 +43,7 @@ pub(super) fn replay(
     progress: &mut dyn FnMut(f64),
 ) -> Result<ListBuddyReport, Error> {
     let maps = map::map(plan, &survey.census);
-    let mut engine = Engine::start(ListMachine::new(plan, tuning), survey, plan, &maps);
+    let mut engine = Engine::start(ListMachine::new(plan, tuning)?, survey, plan, &maps);
     drop(maps);
     let (start, before) = (engine.machine.state(), engine.machine.counters());
     let tracks = traced.map(|traced| Tracks::new(traced, plan, iter::empty(), survey.first_nanos));
@@ -127,17 +127,17 @@ impl list_buddy::Machine for OneThread {
 }
 
 impl Zone {
-    fn new(plan: &ZonePlan, cpus: u16, tuning: &Tuning) -> Self {
+    fn new(plan: &ZonePlan, cpus: u16, tuning: &Tuning) -> Result<Self, Error> {
         let base = plan.first & !1;
         let frames = (plan.first + plan.spanned - base) * PAGEBLOCK;
-        Self {
+        Ok(Self {
             node: plan.node,
             kind: plan.kind,
             start: plan.first * PAGEBLOCK,
             base: base * PAGEBLOCK,
             managed: plan.managed,
-            buddy: ListBuddy::in_use(OneThread, frames, plan.managed, cpus.into(), tuning),
-        }
+            buddy: ListBuddy::in_use(OneThread, frames, plan.managed, cpus.into(), tuning)?,
+        })
     }
 
     /// The number of a frame in its allocator.
@@ -169,9 +169,9 @@ impl Zone {
 }
 
 impl ListMachine {
-    fn new(plan: &Plan, tuning: &Tuning) -> Self {
+    fn new(plan: &Plan, tuning: &Tuning) -> Result<Self, Error> {
         let zones = plan.zones.iter().map(|zone| Zone::new(zone, plan.cpus, tuning));
-        Self { zones: zones.collect(), cpus: plan.cpus, trim_at: 0 }
+        Ok(Self { zones: zones.collect::<Result<_, _>>()?, cpus: plan.cpus, trim_at: 0 })
     }
 
     /// The zone of a frame.

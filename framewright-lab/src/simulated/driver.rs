@@ -40,6 +40,8 @@ pub(super) struct Driver<'s> {
     pub(super) plan: Plan,
     /// The memory, a zone on each node.
     pub(super) nodes: &'s Nodes,
+    /// The heat of its frames.
+    pub(super) heat: &'s Heat,
     /// Watches the run.
     pub(super) watcher: &'s Watcher,
 }
@@ -75,7 +77,6 @@ impl Driver<'_> {
     pub(super) fn run<A: Allocator>(&self, subject: &Subject<'_, A>) -> Result<Window, Failure> {
         let cpus = self.spec.cpus();
         let counters: Vec<CpuCounters> = (0..cpus).map(|_| CpuCounters::default()).collect();
-        let heat = Heat::new(&caches(self.spec), self.nodes.frames());
         let (pipes, capacity) = self.work.pipes(cpus);
         let pipes: Vec<_> =
             (0..pipes).map(|number| SimPipe::new(self.machine, number, capacity)).collect();
@@ -99,7 +100,7 @@ impl Driver<'_> {
             subject,
             watch: &watch,
             counters: &counters,
-            heat: &heat,
+            heat: self.heat,
             pipes: &pipes,
         };
         let mut bodies: Vec<_> = (0..cpus).map(|cpu| Body::new(self.work, cpu, cpus)).collect();
@@ -201,6 +202,11 @@ fn violation(cpu: u16, stopped: &Stopped) -> Failure {
     Failure::Violation { cpu: framewright::CpuId::new(cpu), what: stopped.to_string() }
 }
 
+/// The heat of the frames of a machine, all of them cold.
+pub(super) fn heat(spec: &Spec, nodes: &Nodes) -> Result<Heat, Error> {
+    Heat::new(&caches(spec), nodes.frames())
+}
+
 /// The caches of a machine.
 fn caches(spec: &Spec) -> Caches {
     let cpus = || 0..spec.cpus();
@@ -232,7 +238,8 @@ pub(super) fn run(
         if let Some(recorder) = watcher.recorder() {
             recorder.name_zones(memory);
         }
-        let driver = Driver { work, spec, machine, plan, nodes: &nodes, watcher };
+        let heat = &heat(spec, &nodes)?;
+        let driver = Driver { work, spec, machine, plan, nodes: &nodes, heat, watcher };
         run_library(&driver, column, seed, memory)
     })
 }

@@ -15,7 +15,7 @@ use super::refused;
 use super::{
     Column, Simulation,
     column::Nodes,
-    driver::{Driver, Subject},
+    driver::{Driver, Subject, heat},
 };
 use crate::Error;
 use crate::perfetto::zone_name;
@@ -49,6 +49,7 @@ pub(super) fn run(
         machine: &machine,
         plan: simulation.plan,
         nodes: &nodes,
+        heat: &heat(spec, &nodes)?,
         watcher: &watcher,
     };
     let window = driver.run(&Subject {
@@ -95,7 +96,7 @@ impl Zones {
             }
             let lists = SimLists::new(machine, node, &spec.costs().code);
             let cpus = usize::from(spec.cpus());
-            let buddy = ListBuddy::on(lists, frames.frames(), cpus, tuning);
+            let buddy = ListBuddy::on(lists, frames.frames(), cpus, tuning)?;
             Ok(Zone { node, frames, buddy })
         };
         Ok(Self(nodes.ranges().map(zone).collect::<Result<_, _>>()?))
@@ -362,7 +363,7 @@ mod tests {
         let machine = Machine::from(&spec);
         let tuning = Tuning { bulk_free, batch: Some(31), high: Some(186), ..Tuning::default() };
         let lists = SimLists::new(&machine, 0, &spec.costs().code);
-        let buddy = ListBuddy::on(lists, 1 << 15, 16, &tuning);
+        let buddy = ListBuddy::on(lists, 1 << 15, 16, &tuning).unwrap();
         let program = |cpu: usize| -> Program<'_> {
             let (buddy, fault) = (&buddy, spec.costs().fault);
             Box::new(move |simulated| {

@@ -18,8 +18,11 @@
 //! read and written without ordering: a frame has one owner at a time, and counts may be slightly
 //! stale.
 
+use bytemuck::allocation::try_zeroed_vec;
 use framewright_sim::host_memory::{in_huge_pages, prefetch};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::Error;
 
 /// The caches of a machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,7 +84,11 @@ impl Hotness {
 
 impl Heat {
     /// The heat of `frames` frames, all of them cold.
-    pub(crate) fn new(caches: &Caches, frames: u64) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// The system refuses the memory.
+    pub(crate) fn new(caches: &Caches, frames: u64) -> Result<Self, Error> {
         let clocks = |of: &[u16]| {
             let most = of.iter().max().map_or(0, |&most| usize::from(most) + 1);
             (0..most).map(|_| Clock::default()).collect()
@@ -92,9 +99,14 @@ impl Heat {
             socket_of_core[usize::from(*core)] = *socket;
         }
         // Unused words take no memory.
-        let words: Vec<AtomicU64> = bytemuck::allocation::zeroed_vec(frames as usize);
+        let words = try_zeroed_vec::<AtomicU64>(frames as usize).map_err(|()| {
+            let mib = (frames * size_of::<AtomicU64>() as u64).div_ceil(1 << 20);
+            Error::memory(format_args!(
+                "the system refused {mib} MiB of memory for the model of caches; ask for less, or free some"
+            ))
+        })?;
         in_huge_pages(&words);
-        Self {
+        Ok(Self {
             cores,
             socket_of_core,
             places: caches.core_of.iter().copied().zip(caches.socket_of.iter().copied()).collect(),
@@ -102,7 +114,7 @@ impl Heat {
             frames: words,
             of_core: caches.of_core,
             of_socket: caches.of_socket,
-        }
+        })
     }
 
     /// The observer of a CPU.
@@ -259,7 +271,7 @@ mod tests {
     fn heat() -> Heat {
         let caches =
             Caches { core_of: vec![0, 0, 1, 1], socket_of: vec![0; 4], of_core: 4, of_socket: 6 };
-        Heat::new(&caches, 64)
+        Heat::new(&caches, 64).unwrap()
     }
 
     #[test]

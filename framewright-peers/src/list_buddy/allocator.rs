@@ -30,6 +30,23 @@ impl core::fmt::Display for BadFree {
 
 impl std::error::Error for BadFree {}
 
+/// The system refused the memory of the descriptors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OutOfMemory {
+    /// The requested size.
+    pub bytes: usize,
+}
+
+impl core::fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let mib = self.bytes.div_ceil(1 << 20);
+        write!(f, "the system refused {mib} MiB of memory for the descriptors of list-buddy; ")?;
+        write!(f, "ask for less, or free some")
+    }
+}
+
+impl std::error::Error for OutOfMemory {}
+
 /// The classic page allocator over one zone of frame numbers.
 pub struct ListBuddy<M: Machine = Threads> {
     pub(super) pages: Pages<M>,
@@ -47,24 +64,40 @@ impl ListBuddy {
     ///
     /// # Panics
     ///
-    /// If frame numbers do not fit in 31 bits.
+    /// If frame numbers do not fit in 31 bits, or the system refuses the memory.
     #[must_use]
     pub fn with_tuning(frames: u64, cpus: usize, tuning: &Tuning) -> Self {
-        let buddy = Self::on(Threads, frames, cpus, tuning);
+        Self::try_with_tuning(frames, cpus, tuning).unwrap_or_else(|refused| panic!("{refused}"))
+    }
+
+    /// As [`with_tuning`](Self::with_tuning).
+    ///
+    /// # Errors
+    ///
+    /// The system refuses the memory.
+    ///
+    /// # Panics
+    ///
+    /// If frame numbers do not fit in 31 bits.
+    pub fn try_with_tuning(frames: u64, cpus: usize, tuning: &Tuning) -> Result<Self, OutOfMemory> {
+        let buddy = Self::on(Threads, frames, cpus, tuning)?;
         // A benchmark of the allocator must not include the page faults of its first accesses.
         buddy.pages.populate();
-        buddy
+        Ok(buddy)
     }
 }
 
 impl<M: Machine> ListBuddy<M> {
     /// On a machine that the caller provides.
     ///
+    /// # Errors
+    ///
+    /// The system refuses the memory.
+    ///
     /// # Panics
     ///
     /// If frame numbers do not fit in 31 bits.
-    #[must_use]
-    pub fn on(machine: M, frames: u64, cpus: usize, tuning: &Tuning) -> Self {
+    pub fn on(machine: M, frames: u64, cpus: usize, tuning: &Tuning) -> Result<Self, OutOfMemory> {
         Self::build(machine, [frames; 2], cpus, tuning, Zone::new)
     }
 
@@ -76,12 +109,12 @@ impl<M: Machine> ListBuddy<M> {
         cpus: usize,
         tuning: &Tuning,
         zone: impl FnOnce(&Pages<M>) -> Zone,
-    ) -> Self {
+    ) -> Result<Self, OutOfMemory> {
         assert!(frames < 1 << 31, "frame numbers of list-buddy have 31 bits");
-        let pages = Pages::new(machine, frames as u32, cpus);
+        let pages = Pages::new(machine, frames as u32, cpus)?;
         let sizing = Sizing::new(managed as u32, cpus, tuning);
         let lists = |cpu| pages.machine().new_lock(LockName::Cpu(cpu), Pcp::new(sizing, tuning));
-        Self {
+        Ok(Self {
             cpus: (0..cpus).map(lists).collect(),
             zone: pages.machine().new_lock(LockName::Zone, zone(&pages)),
             pages,
@@ -90,7 +123,7 @@ impl<M: Machine> ListBuddy<M> {
             prefetch_buddies: tuning.prefetch_buddies,
             below_high: AtomicBool::new(false),
             reclaim_active: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Allocates 2^`order` frames on behalf of `cpu`. Returns the number of the first, or `None` if

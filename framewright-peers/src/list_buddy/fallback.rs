@@ -181,7 +181,7 @@ mod tests {
     use MigrateType::{Movable, Reclaimable, Unmovable};
 
     fn zone(frames: u32) -> (Pages, Zone) {
-        let pages = Pages::new(super::super::Threads, frames, 1);
+        let pages = Pages::new(super::super::Threads, frames, 1).unwrap();
         let zone = Zone::new(&pages);
         (pages, zone)
     }

@@ -17,8 +17,8 @@
 //! descriptors therefore take no memory: the simulation of a machine with many nodes needs only the
 //! descriptors of used frames.
 
-use super::{MigrateType, Threads, Touch, lock::Machine};
-use bytemuck::{Zeroable, allocation::zeroed_vec};
+use super::{MigrateType, OutOfMemory, Threads, Touch, lock::Machine};
+use bytemuck::{Zeroable, allocation::try_zeroed_vec};
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// Orders of the free lists: 0 to 10.
@@ -125,20 +125,26 @@ pub(super) struct Pages<M: Machine = Threads> {
 impl<M: Machine> Pages<M> {
     /// Descriptors for `frames` frames, none of them free, and empty lists for `cpus` CPUs. All
     /// pageblocks start out movable.
-    pub(super) fn new(machine: M, frames: u32, cpus: usize) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// The system refused the memory of the descriptors.
+    pub(super) fn new(machine: M, frames: u32, cpus: usize) -> Result<Self, OutOfMemory> {
         let lists = (ORDERS * TYPES + cpus * CPU_LISTS) as u32;
-        let pages: Vec<M::Descriptor> = zeroed_vec((frames + lists) as usize);
+        let number = (frames + lists) as usize;
+        let refused = |()| OutOfMemory { bytes: number * size_of::<M::Descriptor>() };
+        let pages: Vec<M::Descriptor> = try_zeroed_vec(number).map_err(refused)?;
         for head in frames..frames + lists {
             pages[head as usize].links().next.store(head, Relaxed);
             pages[head as usize].links().previous.store(head, Relaxed);
         }
         let movable = || AtomicU8::new(MigrateType::Movable as u8);
-        Self {
+        Ok(Self {
             machine,
             pages,
             pageblocks: (0..frames.div_ceil(PAGEBLOCK_FRAMES)).map(|_| movable()).collect(),
             frames,
-        }
+        })
     }
 
     /// The machine.
@@ -347,7 +353,7 @@ mod tests {
 
     #[test]
     fn lists_keep_their_order_and_drop_unlinked_blocks() {
-        let pages = Pages::new(Threads, 16, 1);
+        let pages = Pages::new(Threads, 16, 1).unwrap();
         let list = pages.free_list(0, MigrateType::Movable);
         assert_eq!((pages.first(list), pages.last(list)), (None, None));
         pages.push_head(list, 3);

@@ -37,7 +37,7 @@ mod stats;
 mod tuning;
 mod zone;
 
-pub use allocator::{BadFree, ListBuddy};
+pub use allocator::{BadFree, ListBuddy, OutOfMemory};
 pub use lists::{Descriptor, Links, MAX_ORDER, ORDERS, Page};
 pub use lock::{Lock, LockName, Machine, Padded, Threads, Touch, Work};
 pub use pcp::Pressure;

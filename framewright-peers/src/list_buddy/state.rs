@@ -2,7 +2,7 @@
 //! it free blocks, allocated blocks and CPU lists of chosen frames.
 
 use super::{
-    ListBuddy, Lock, Machine, MigrateType, Tuning,
+    ListBuddy, Lock, Machine, MigrateType, OutOfMemory, Tuning,
     lists::{Mark, PAGEBLOCK_ORDER},
     pcp::list_index,
     zone::Zone,
@@ -13,11 +13,20 @@ impl<M: Machine> ListBuddy<M> {
     /// from which the sizes of lists are computed; the caller gives it these frames with
     /// [`set_free`](Self::set_free) and [`set_used`](Self::set_used). All pageblocks are movable.
     ///
+    /// # Errors
+    ///
+    /// The system refuses the memory.
+    ///
     /// # Panics
     ///
     /// If frame numbers do not fit in 31 bits.
-    #[must_use]
-    pub fn in_use(machine: M, frames: u64, managed: u64, cpus: usize, tuning: &Tuning) -> Self {
+    pub fn in_use(
+        machine: M,
+        frames: u64,
+        managed: u64,
+        cpus: usize,
+        tuning: &Tuning,
+    ) -> Result<Self, OutOfMemory> {
         Self::build(machine, [frames, managed.min(frames)], cpus, tuning, |_| Zone::empty())
     }
 
@@ -84,7 +93,7 @@ mod tests {
 
     /// Two pageblocks, the second of them unmovable, with nothing free.
     fn buddy() -> ListBuddy {
-        let buddy = ListBuddy::in_use(Threads, 1024, 1024, 1, &Tuning::default());
+        let buddy = ListBuddy::in_use(Threads, 1024, 1024, 1, &Tuning::default()).unwrap();
         buddy.set_pageblock_type(512, MigrateType::Unmovable);
         buddy
     }
@@ -135,7 +144,8 @@ mod tests {
     #[test]
     fn a_raised_limit_keeps_more_frames_on_the_lists_of_a_cpu() {
         let held = |high| {
-            let buddy = ListBuddy::in_use(Threads, 1 << 16, 1 << 16, 1, &Tuning::default());
+            let buddy =
+                ListBuddy::in_use(Threads, 1 << 16, 1 << 16, 1, &Tuning::default()).unwrap();
             buddy.raise_high(0, high);
             for frame in 0..12_000 {
                 buddy.set_used(frame, 0);

@@ -44,8 +44,9 @@ pub(super) fn run(
         .map(|(side, buffer)| memories::memory(work, spec, side, buffer))
         .collect();
     let memories = memories?;
-    let side_runs: Vec<SideRun> =
+    let side_runs: Result<Vec<_>, _> =
         memories.iter().map(|memory| SideRun::new(work, memory)).collect();
+    let side_runs = side_runs?;
     let (windows, stopped) = run_all(&side_runs, rounds, progress)?;
     let run = |(side, windows): (&Side, &Vec<Window>)| {
         figures::run_of(&side.label, &side.settings, windows)
@@ -133,16 +134,16 @@ struct Shared<'m> {
 }
 
 impl<'p, 'm> SideRun<'p, 'm> {
-    fn new(work: &'p Workload, memory: &'p HostMemory<'m>) -> Self {
+    fn new(work: &'p Workload, memory: &'p HostMemory<'m>) -> Result<Self, Error> {
         let cpus = memory.cpu_count();
         let watched = !matches!(work, Workload::PageFault(_));
         let heat = || Heat::new(&memories::caches(cpus), memory.managed());
-        Self {
+        Ok(Self {
             work,
             memory,
             counters: (0..cpus).map(|_| CpuCounters::default()).collect(),
-            heat: watched.then(heat),
-        }
+            heat: watched.then(heat).transpose()?,
+        })
     }
 
     /// One round on all CPUs. If one of them stops with an error, all do.
