@@ -142,13 +142,14 @@ fn fragmentation() {
 #[cfg(all(feature = "full", target_os = "linux"))]
 fn memory_that_the_system_refuses() {
     let with_little = |args: &[&str]| {
-        let limited = r#"ulimit -v 300000; exec "$0" "$@""#;
+        // A GiB is refused, and much more than the rest of the program needs is not.
+        let limited = r#"ulimit -v 700000; exec "$0" "$@""#;
         let mut command = Command::new("sh");
         command.args(["-c", limited, env!("CARGO_BIN_EXE_framewright")]).args(args);
         refuses(&mut command, &["the system refused ", " MiB of memory for ", "ask for less"]);
     };
-    with_little(&["run", "churn", "--memory", "16GiB", "--operations", "1000"]);
-    with_little(&["run", "page-fault", "--machine", "uniform:256", "--quick"]);
+    with_little(&["run", "churn", "--memory", "64GiB", "--operations", "1000"]);
+    with_little(&["run", "page-fault", "--machine=uniform:256", "--memory=512GiB", "--quick"]);
 }
 
 #[test]
