@@ -122,10 +122,12 @@ impl<'p> Sweep<'p> {
             run.1.push(header.figure(row)?);
             Ok(())
         });
-        let last = if read.is_ok() { take(run) } else { Ok(()) };
+        if read.is_ok() {
+            let _ = take(run);
+        }
         match of_run {
             Some(error) => Err(Error::input(format_args!("'{}': {error}", path.display()))),
-            None => read.and(last.map_err(|()| Error::input(""))).map(|()| found.len()),
+            None => read.map(|()| found.len()),
         }
     }
 

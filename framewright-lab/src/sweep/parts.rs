@@ -106,8 +106,9 @@ impl Parts {
     /// Removes all parts: the table has been written. Other files in the folder stay, and the folder with them.
     pub(super) fn remove(self) -> Result<(), Error> {
         let is_part = |path: &PathBuf| {
-            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            name.len() == 16 && u64::from_str_radix(name, 16).is_ok()
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let id = name.strip_suffix(".tmp").unwrap_or(name);
+            id.len() == 16 && u64::from_str_radix(id, 16).is_ok()
         };
         let parts = fs::read_dir(&self.folder).and_then(|entries| {
             let paths = entries.map(|entry| entry.map(|entry| entry.path()));

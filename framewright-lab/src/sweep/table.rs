@@ -121,16 +121,12 @@ pub(super) fn outcome(mut figures: Vec<Figure>) -> Result<Outcome, String> {
         return Ok(Outcome::Failed(reason.to_owned()));
     }
     let first = figures.remove(0);
-    let found = figures.len();
-    match first.name == FIGURES && first.value == found as f64 {
-        true => Ok(Outcome::Figures(figures)),
-        false if first.name == FIGURES => {
-            Err(format!("has {found} of its {} figures: was the table cut or edited?", first.value))
-        }
-        false => {
-            Err(format!("does not begin with the figure '{FIGURES}': was the table cut or edited?"))
-        }
-    }
+    let reason = match figures.len() {
+        _ if first.name != FIGURES => format!("does not begin with the figure '{FIGURES}'"),
+        found if first.value == found as f64 => return Ok(Outcome::Figures(figures)),
+        found => format!("has {found} of its {} figures", first.value),
+    };
+    Err(format!("{reason}: was the table cut or edited?"))
 }
 
 /// The identity of a run in tables.

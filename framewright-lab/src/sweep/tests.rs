@@ -305,11 +305,12 @@ fn other_files_among_the_parts_stay() {
     let folder = Parts::folder(&place.path("all.csv"));
     fs::create_dir_all(folder.join("sub")).unwrap();
     fs::write(folder.join("notes.txt"), "precious").unwrap();
+    fs::write(folder.join("0123456789abcdef.txt"), "precious").unwrap();
     place.run(&plan, &ALL, "all.csv", 1);
     let mut left: Vec<_> =
         fs::read_dir(folder).unwrap().map(|it| it.unwrap().file_name()).collect();
     left.sort();
-    assert_eq!(left, ["notes.txt", "sub"]);
+    assert_eq!(left, ["0123456789abcdef.txt", "notes.txt", "sub"]);
 }
 
 #[test]

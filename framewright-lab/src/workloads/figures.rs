@@ -114,16 +114,14 @@ const FIGURES: &[Figure<Window>] = &[
     Figure::higher("list_hits_pct", Unit::Percent, |w| {
         Some(percent(w.counts.list_hits, w.counts.requests))
     }),
-    Figure::lower("contended_pct", Unit::Percent, |w| match (w.waits, w.cycles) {
+    Figure::lower("contended_pct", Unit::Percent, |w| {
+        let (waits, all) = match (w.waits, w.cycles) {
+            (Some(waits), _) => (waits.times, w.counts.acquisitions),
+            (None, Some(cycles)) => (cycles.contended, cycles.acquisitions),
+            (None, None) => return None,
+        };
         // A wait that ends after the window counts, its acquisition does not.
-        (Some(waits), _) => {
-            let all = w.counts.acquisitions;
-            Some(percent(waits.times.min(all), all))
-        }
-        (None, Some(cycles)) => {
-            Some(percent(cycles.contended.min(cycles.acquisitions), cycles.acquisitions))
-        }
-        (None, None) => None,
+        Some(percent(waits.min(all), all))
     }),
     Figure::lower("lock_wait_ns_per_page", Unit::Nanos, |w| {
         w.waits.map(|waits| ratio(waits.nanos, w.done.pages))

@@ -83,29 +83,6 @@ pub struct Side {
     pub settings: IndexMap<String, String>,
 }
 
-/// Checks `zone.min_free`: of `frames` frames, a quarter must remain for requests.
-///
-/// # Errors
-///
-/// Less remains.
-pub(crate) fn check_reserve(tuning: &Tuning, frames: u64) -> Result<(), Error> {
-    let most = frames / 4 * 3;
-    match tuning.zone.min_free {
-        Auto::Fixed(reserve) if u64::from(reserve) > most => Err(Error::input(format_args!(
-            "zone.min_free={reserve}: this reserves {} MiB, and of {} MiB a quarter must remain; set \
-             zone.min_free to {most} at most",
-            u64::from(reserve).div_ceil(256),
-            frames >> 8
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// [`check_reserve`] for each side.
-pub(crate) fn check_reserves(sides: &[Side], frames: u64) -> Result<(), Error> {
-    sides.iter().try_for_each(|side| check_reserve(&side.tuning, frames))
-}
-
 impl Side {
     /// A side with the default tuning.
     pub(crate) fn new(label: impl Into<String>) -> Self {
@@ -139,6 +116,29 @@ impl Side {
     pub(crate) fn broken(&self, seed: u64, what: impl fmt::Display) -> Error {
         Error::broken(format_args!("{}, seed {seed}: {what}", self.label))
     }
+}
+
+/// Checks `zone.min_free`: of `frames` frames, a quarter must remain for requests.
+///
+/// # Errors
+///
+/// Less remains.
+pub(crate) fn check_reserve(tuning: &Tuning, frames: u64) -> Result<(), Error> {
+    let most = frames / 4 * 3;
+    match tuning.zone.min_free {
+        Auto::Fixed(reserve) if u64::from(reserve) > most => Err(Error::input(format_args!(
+            "zone.min_free={reserve}: this reserves {} MiB, and of {} MiB a quarter must remain; set \
+             zone.min_free to {most} at most",
+            u64::from(reserve).div_ceil(256),
+            frames >> 8
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// [`check_reserve`] for each side.
+pub(crate) fn check_reserves(sides: &[Side], frames: u64) -> Result<(), Error> {
+    sides.iter().try_for_each(|side| check_reserve(&side.tuning, frames))
 }
 
 /// Runs every side with every seed: `run` gets the side, the seed, and the number of runs before.

@@ -45,11 +45,7 @@ const CASES: [Case; 8] = [
     },
     Case {
         why: Throttle::Reserve,
-        embedder: || {
-            let embedder = short();
-            embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
-            embedder
-        },
+        embedder: || used(short()),
         reclaim: |embedder| _ = embedder.direct(32),
         // Background reclaim frees nothing and sleeps.
         others: |embedder, pause| ends(embedder, pause, Throttle::Reserve, || work(embedder)),
@@ -72,45 +68,38 @@ const CASES: [Case; 8] = [
             ends(embedder, pause, Throttle::Isolated, put_back);
         },
     },
-    Case {
-        why: Throttle::NoProgress,
-        // Another reclaimer has isolated a page.
-        embedder: || {
-            let embedder = used();
+    // Another reclaimer has isolated a page.
+    no_progress(
+        || {
+            let embedder = used(filled(310, FILE));
             let pfn = *embedder.pages().resident.keys().next().unwrap();
             assert!(embedder.lru().isolate(pfn));
             embedder
         },
-        reclaim: |embedder| _ = embedder.direct(32),
-        others: others_reclaim,
-    },
-    Case {
-        why: Throttle::NoProgress,
-        // Background reclaim was woken, and more than half of the reserve is free.
-        embedder: || {
-            let embedder = with_free(40);
-            embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
+        others_reclaim,
+    ),
+    // Background reclaim was woken, and more than half of the reserve is free.
+    no_progress(
+        || {
+            let embedder = used(with_free(40));
             embedder.reclaim().wake(node(), Order::ZERO, framewright::ZoneKind::Normal);
             embedder
         },
-        reclaim: |embedder| _ = embedder.direct(32),
-        others: others_reclaim,
-    },
-    Case {
-        why: Throttle::NoProgress,
-        // A page is under writeback.
-        embedder: || {
-            let embedder = used();
+        others_reclaim,
+    ),
+    // A page is under writeback.
+    no_progress(
+        || {
+            let embedder = used(filled(310, FILE));
             embedder.pages().resident.values_mut().next().unwrap().writeback = true;
             embedder
         },
-        reclaim: |embedder| _ = embedder.direct(32),
-        others: |embedder, pause| {
+        |embedder, pause| {
             let pfn = *embedder.pages().resident.keys().next().unwrap();
             let written = || embedder.reclaim().written(CpuId::new(OTHER), pfn, Ok(()));
             ends(embedder, pause, Throttle::NoProgress, written);
         },
-    },
+    ),
     Case {
         why: Throttle::Congested,
         embedder: || written(|page| page.dirty = true),
@@ -160,11 +149,16 @@ fn with_free(frames: u64) -> &'static FakeOwner {
     embedder
 }
 
-/// An embedder with pages of which none can be reclaimed, because all were used.
-fn used() -> &'static FakeOwner {
-    let embedder = filled(310, FILE);
+/// All pages were used, so that none can be reclaimed.
+fn used(embedder: &'static FakeOwner) -> &'static FakeOwner {
     embedder.pages().resident.values_mut().for_each(|page| page.references = 1);
     embedder
+}
+
+/// A request that reclaims nothing.
+const fn no_progress(embedder: fn() -> &'static FakeOwner, others: Others) -> Case {
+    let reclaim = |embedder: &'static FakeOwner| _ = embedder.direct(32);
+    Case { why: Throttle::NoProgress, embedder, reclaim, others }
 }
 
 /// Another CPU reclaims pages, which are not used any longer.
@@ -242,7 +236,7 @@ fn pauses_that_end_before_their_condition_are_counted() {
 
 #[test]
 fn reclaim_without_progress_does_not_pause_if_nobody_else_reclaims() {
-    let embedder = used();
+    let embedder = used(filled(310, FILE));
     embedder.take_notes();
     assert_eq!(embedder.direct(32), 0);
     assert!(!embedder.take_notes().contains(&Throttle::NoProgress.name()));
