@@ -148,6 +148,22 @@ impl Bundles {
         added
     }
 
+    /// Adds frames, each as a bundle, as many as fit if each is in another pageblock. Returns their number.
+    #[inline(always)]
+    pub(crate) fn push_frames(&mut self, frames: &[u32]) -> usize {
+        let count = frames.len().min(self.free_slots() as usize);
+        let slots = self.items.get_mut(self.len..).unwrap_or_default();
+        for (slot, &frame) in slots.iter_mut().zip(&frames[..count]) {
+            slot.write(Bundle::of(frame, Order::ZERO));
+            self.last_pageblock = frame >> PAGEBLOCK_ORDER;
+        }
+        self.len += count;
+        self.pageblocks += count as u32;
+        self.blocks += count as u32;
+        self.frames += count as u64;
+        count
+    }
+
     /// Removes the lowest block of the first bundle that is not empty.
     pub(crate) fn pop_lowest(&mut self) -> Option<u32> {
         let bundle = self.as_mut_slice().iter_mut().find(|bundle| bundle.heads != 0)?;

@@ -30,6 +30,13 @@ use crate::{sync::Ordering, types::PAGEBLOCK_ORDER};
 /// free frames pass a multiple of this sets the flag.
 const STEP_SHIFT: u8 = PAGEBLOCK_ORDER - 2;
 
+/// Whether the next free frame of a pageblock with `free` free frames may change the quartile of the
+/// pageblock, or may set the flag although the pageblock is above the limit.
+#[inline(always)]
+pub(super) fn passes_step(free: u16) -> bool {
+    (free + 1) & ((1 << STEP_SHIFT) - 2) == 0
+}
+
 impl Buddy<'_> {
     /// Sets the limit of free frames above which a pageblock is sparse; [`FRAMES`] switches the rule off.
     pub(crate) fn set_emptying_above(&mut self, free: u32) {

@@ -1,7 +1,8 @@
 //! Frees frames to the buddy.
 
 use super::{
-    Buddy, Bundle, FRAMES, Heads, MigrateType, Watch,
+    Buddy, Bundle, FRAMES, Heads, MigrateType, TYPE_FLAGS, Watch,
+    emptying::passes_step,
     levels::WORDS,
     pageblock::Pageblock,
     word::{self, WORD_ORDER},
@@ -9,6 +10,7 @@ use super::{
 };
 use crate::{
     platform::{Access, Cost, Miss},
+    sync::Ordering,
     types::{Order, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER, Refusal},
 };
 
@@ -53,7 +55,10 @@ impl Buddy<'_> {
     pub(crate) fn give_bundles(&mut self, bundles: &[Bundle], watch: impl Watch) -> Refusals {
         let mut refusals = Refusals::default();
         let mut rest = bundles;
-        while let Some(&bundle) = rest.first() {
+        loop {
+            let given = self.give_singles(rest, watch);
+            rest = &rest[given..];
+            let Some(&bundle) = rest.first() else { break };
             if bundle.order >= Order::PAGEBLOCK {
                 let given = self.give_whole(rest, &mut refusals, watch);
                 if given > 0 {
@@ -76,6 +81,52 @@ impl Buddy<'_> {
             self.flag_if_sparse(index, free - freed, free);
         }
         refusals
+    }
+
+    /// Frees the leading bundles that are of one frame, as most are while frees are scattered. Returns their number.
+    /// Stops at a frame whose free may have to be refused, and at one in an isolated pageblock.
+    #[inline(never)]
+    fn give_singles(&mut self, bundles: &[Bundle], watch: impl Watch) -> usize {
+        bundles.iter().take_while(|bundle| self.give_single(**bundle, watch)).count()
+    }
+
+    #[inline(always)]
+    fn give_single(&mut self, bundle: Bundle, watch: impl Watch) -> bool {
+        let (frame, index) = (bundle.heads, bundle.pageblock());
+        let i = bundle.word as usize % WORDS;
+        if bundle.order != Order::ZERO || frame & frame.wrapping_sub(1) != 0 {
+            return false;
+        }
+        let block = &mut self.blocks[index as usize];
+        let number = self.types[index as usize].load(Ordering::Relaxed) & !TYPE_FLAGS;
+        let map = block.map[i];
+        if map & frame != 0 || usize::from(number) >= MigrateType::LISTED {
+            return false;
+        }
+        if let Some(heads) = self.heads.get(index as usize) {
+            let known = heads.word(i);
+            if known & frame == 0 || word::overrun(frame, 0, map | known) != 0 {
+                return false;
+            }
+            heads.remove(i, frame);
+        }
+        #[cfg(feature = "compare")]
+        {
+            self.given_last = index;
+        }
+        watch.pageblock(index, Miss::Independent, !self.heads.is_empty(), Access::Write);
+        watch.cost(Cost::GivePageblocks, 1);
+        let before = block.free;
+        block.count_given(1, number == MigrateType::Movable as u8);
+        self.free[usize::from(number)] += 1;
+        let is_same = block.add_frame(i, frame.trailing_zeros());
+        if is_same && !passes_step(before) && before != self.emptying_above {
+            return true;
+        }
+        let of = self.type_of(index);
+        self.relist(index, of, watch);
+        self.flag_if_sparse(index, before, before + 1);
+        true
     }
 
     /// Frees the first bundle, which is in pageblock `index` and may be the whole pageblock, and

@@ -64,6 +64,23 @@ impl Levels {
         }
     }
 
+    /// Updates the levels after frame `bit` of word `i` has become free. The word is now `word`. Returns `false`
+    /// if the level of the whole map may have changed.
+    #[inline(always)]
+    pub(super) fn add_frame(&mut self, i: usize, word: u64, bit: u32) -> bool {
+        // No branch depends on whether this is the first free frame of the word.
+        let level = self.words[i].max(1);
+        self.words[i] = level;
+        let is_larger = word::is_in_run(word, bit, level);
+        if is_larger {
+            self.set(i, word);
+        } else if self.whole == 0 {
+            self.whole = 1;
+            return false;
+        }
+        !is_larger
+    }
+
     /// Updates the levels after `count` words of the map from word `first` on have become all ones or
     /// all zeroes.
     pub(super) fn fill(&mut self, first: usize, count: usize, free: bool) {

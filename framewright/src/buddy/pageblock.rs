@@ -125,6 +125,14 @@ impl Pageblock {
         self.levels.add(i, word, frames);
     }
 
+    /// Adds free frame `bit` to word `i` of the map. Returns `false` if the largest free block may have changed.
+    #[inline(always)]
+    pub(super) fn add_frame(&mut self, i: usize, bit: u32) -> bool {
+        let word = self.map[i] | 1 << bit;
+        self.map[i] = word;
+        self.levels.add_frame(i, word, bit)
+    }
+
     /// Marks the frames of `count` words of the map, from word `first` on, as free or as allocated.
     pub(super) fn set_words(&mut self, first: usize, count: usize, free: bool) {
         self.map[first..first + count].fill(if free { !0 } else { 0 });

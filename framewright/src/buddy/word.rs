@@ -41,6 +41,15 @@ pub(super) fn level(word: u64) -> u8 {
     level
 }
 
+/// Whether free frame `bit` of a word is in an aligned free run of 2^`order` frames.
+#[inline(always)]
+pub(super) fn is_in_run(word: u64, bit: u32, order: u8) -> bool {
+    const LONGEST: [u64; 7] = [1, 0b11, 0xf, 0xff, 0xffff, 0xffff_ffff, !0];
+    let order = order.min(WORD_ORDER);
+    let run = LONGEST[usize::from(order)] << (bit >> order << order) % 64;
+    word & run == run
+}
+
 /// Whether the buddy of one of the free `frames` of a word, the other frame of its pair, is free as well.
 #[inline(always)]
 pub(super) fn has_buddies(frames: u64, word: u64) -> bool {

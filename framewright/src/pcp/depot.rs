@@ -120,7 +120,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         if fits && blocks.iter().all(has_type) && leaving.stack.add_run(kind, blocks) {
             self.platform.cost(Cost::LooseBlocks, len as u32);
             self.pages.set_len(list, 0);
-            lists.bypasses -= 1;
+            lists.bypasses = lists.bypasses.saturating_sub(len as u16);
         }
     }
 

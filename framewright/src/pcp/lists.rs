@@ -22,9 +22,9 @@ use crate::{
 /// the list of single frames takes more for that list: up to a whole ring.
 const REFILL_MAX: usize = 64;
 
-/// The number of spills that bypass the store after a spill of scattered blocks: the next blocks
+/// The number of blocks that bypass the store after a spill of scattered blocks: the next blocks
 /// are probably scattered, too, and the store would soon displace them.
-pub(super) const BYPASSES: u8 = 7;
+pub(super) const BYPASSES: u16 = 1024;
 
 fn bit(list: ListIndex) -> u32 {
     1 << list.get()
@@ -258,8 +258,8 @@ impl<'m> Lists<'m> {
         let order = list.order();
         self.used |= bit(list);
         if self.bypasses > 0 && order < Order::PAGEBLOCK {
-            self.bypasses -= 1;
-            self.leave_ring(context, list, leaving);
+            let left = self.leave_ring(context, list, leaving);
+            self.bypasses = self.bypasses.saturating_sub(left as u16);
             return;
         }
         let ring = &mut self.rings[list.get()];

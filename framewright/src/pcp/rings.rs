@@ -14,8 +14,8 @@ pub(crate) struct Lists<'m> {
     /// Lists whose blocks went to the store or came from it since the last call of [`Lists::leaving`], a
     /// bit each.
     pub(super) used: u32,
-    /// Spills that still bypass the store.
-    pub(super) bypasses: u8,
+    /// Blocks that still bypass the store.
+    pub(super) bypasses: u16,
     pub(super) burst: Burst,
     /// Frames in the store and in quarantine.
     pub(super) stored: u64,

@@ -182,9 +182,10 @@ impl<'m, P: Platform> Zone<'m, P> {
         if batch.frames() == u64::from(batch.blocks()) << PAGEBLOCK_ORDER {
             return;
         }
-        for bundle in bundles.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
+        let heads = Address::of(self.heads);
+        for bundle in bundles {
             self.pageblocks.prefetch(bundle.pageblock());
-            Address::of(self.heads).prefetch(bundle.pageblock());
+            heads.prefetch(bundle.pageblock());
         }
     }
 
