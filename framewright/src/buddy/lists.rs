@@ -20,6 +20,9 @@ use crate::{
 pub(super) const QUARTILES: u8 = 4;
 const CLASSES: usize = (PAGEBLOCK_ORDER + 1) as usize * QUARTILES as usize;
 
+/// How many pageblocks ahead a refill prefetches: as many as it visits in the time of a few cache misses.
+const LATEST: usize = 8;
+
 /// The class of wholly free pageblocks: highest order, emptiest quartile.
 pub(super) const FREE: u8 = Order::PAGEBLOCK.get() * QUARTILES + QUARTILES - 1;
 
@@ -58,6 +61,9 @@ impl Classes {
 pub(super) struct Lists<'m> {
     heads: [[u32; CLASSES]; MigrateType::LISTED],
     nonempty: [u64; MigrateType::LISTED],
+    /// The pageblocks that were put on lists last, and the place of the oldest of them.
+    latest: [u32; LATEST],
+    oldest: u8,
     /// All wholly free pageblocks, and the free blocks above order 9. No linked list has class
     /// [`FREE`].
     pub(super) gigablocks: Gigablocks<'m>,
@@ -68,6 +74,8 @@ impl<'m> Lists<'m> {
         Self {
             heads: [[NIL; CLASSES]; MigrateType::LISTED],
             nonempty: [0; MigrateType::LISTED],
+            latest: [NIL; LATEST],
+            oldest: 0,
             gigablocks,
         }
     }
@@ -208,6 +216,9 @@ impl<'m> Lists<'m> {
         self.nonempty[list] |= 1 << class;
         let block = &mut blocks[index as usize];
         (block.class, block.previous, block.next) = (class, NIL, next);
+        let oldest = usize::from(self.oldest) % LATEST;
+        block.soon = core::mem::replace(&mut self.latest[oldest], index);
+        self.oldest = self.oldest.wrapping_add(1);
         if next != NIL {
             watch.touch(Part::Header(next), Access::Write, Miss::Independent);
             blocks[next as usize].previous = index;

@@ -38,6 +38,9 @@ pub(crate) struct Pageblock {
     /// Neighbours on the list of this pageblock's class.
     pub(super) previous: u32,
     pub(super) next: u32,
+    /// The pageblock that was put on a list some pageblocks before this one. Pageblocks are taken off a list in the
+    /// opposite order, so it is probably used a little later than this one: to be prefetched.
+    pub(super) soon: u32,
     /// Free frames.
     pub(super) free: u16,
     /// Allocated frames that were requested as movable. Exact while all allocated frames are of one
@@ -62,6 +65,7 @@ impl Pageblock {
             map: [0; WORDS],
             previous: NIL,
             next: NIL,
+            soon: NIL,
             free: 0,
             movable: 0,
             unmovable: 0,

@@ -120,13 +120,15 @@ impl Buddy<'_> {
         Some(fallback)
     }
 
-    /// Prefetches the pageblock that the batch will probably visit next.
+    /// Prefetches the pageblocks that this batch or the next ones will probably visit after pageblock `index`.
     fn prefetch_next(&self, index: u32, watch: impl Watch) {
-        let next = self.blocks[index as usize].next;
-        if next != NIL {
-            self.address().prefetch(next);
-            Address::of(self.heads).prefetch(next);
-            watch.pageblock(next, Miss::Independent, self.is_checked(), Access::Prefetch);
+        let block = &self.blocks[index as usize];
+        for next in [block.next, block.soon] {
+            if next != NIL {
+                self.address().prefetch(next);
+                Address::of(self.heads).prefetch(next);
+                watch.pageblock(next, Miss::Independent, self.is_checked(), Access::Prefetch);
+            }
         }
     }
 

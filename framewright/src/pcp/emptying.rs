@@ -65,7 +65,8 @@ impl<'m> Lists<'m> {
         let frames = &self.rings[list.get()][..len];
         if list.order() == Order::ZERO {
             let fits = frames.len().min(leaving.free_slots() as usize + 1);
-            at = leaving.push_frames(lone_frames(&frames[..fits]));
+            let lone = if list.is_emptying() { lone_frames(&frames[..fits]) } else { frames };
+            at = leaving.push_frames(lone);
             context.cost(Cost::SelectBundles, at as u32);
         }
         while !leaving.is_full()

@@ -125,8 +125,8 @@ impl<'m> Lists<'m> {
         pushed
     }
 
-    /// Puts the first bundle from the zone on the ring of a list if that is empty, and the rest
-    /// into the store. Bundles for which `stays` returns `false` are appended to `leaving`.
+    /// Puts bundles from the zone on the ring of a list if that is empty and half of it is enough, else only the first
+    /// one, and the rest into the store. Bundles for which `stays` returns `false` are appended to `leaving`.
     pub(super) fn accept(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -138,6 +138,9 @@ impl<'m> Lists<'m> {
         let order = list.order();
         if order == Order::PAGEBLOCK {
             return self.accept_pageblocks(context, list, bundles.as_slice(), stays, leaving);
+        }
+        if context.pages.len(list) == 0 && bundles.blocks() as usize <= context.pages.limit(list) / 2 {
+            return self.accept_on_ring(context, list, bundles.as_slice(), stays, leaving);
         }
         let mut stored = self.stored + bundles.frames();
         for &bundle in bundles.as_slice().iter().filter(|bundle| bundle.heads != 0) {
@@ -154,6 +157,27 @@ impl<'m> Lists<'m> {
             };
         }
         self.set_stored(context, stored);
+    }
+
+    /// Puts bundles on an empty ring, so that the lowest block of the first one is allocated first.
+    fn accept_on_ring(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+        list: ListIndex,
+        bundles: &[Bundle],
+        stays: impl Fn(Bundle) -> bool,
+        leaving: &mut Bundles,
+    ) {
+        let mut len = 0;
+        for &bundle in bundles.iter().rev() {
+            if stays(bundle) {
+                probe_unpacked(context, bundle);
+                len = unpack(bundle, self.ring(list), len);
+            } else {
+                leave(leaving, bundle);
+            }
+        }
+        context.pages.set_len(list, len);
     }
 
     /// Puts pageblocks on their ring, in descending order, so that the lowest is allocated first. Pageblocks are kept

@@ -4,13 +4,15 @@ use super::index::RING;
 use crate::{buddy::Bundle, types::Order};
 
 /// Puts the blocks of a bundle on a ring of `len` blocks, so that the lowest is allocated first. Returns the new
-/// number of blocks. A whole bundle of single frames fits an empty ring only.
+/// number of blocks. The ring has space for them.
 #[inline(never)]
 pub(super) fn unpack(bundle: Bundle, ring: &mut [u32; RING], mut len: usize) -> usize {
     let base = bundle.word * 64;
-    if bundle.heads == !0 {
-        descend(base + 63, &mut ring[..64]);
-        return 64;
+    if bundle.heads == !0
+        && let Some(places) = ring.get_mut(len..len + 64)
+    {
+        descend(base + 63, places);
+        return len + 64;
     }
     let mut heads = bundle.heads;
     while heads != 0 {
