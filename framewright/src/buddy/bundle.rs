@@ -148,19 +148,20 @@ impl Bundles {
         added
     }
 
-    /// Adds frames, each as a bundle, as many as fit if each is in another pageblock. Returns their number.
+    /// Adds blocks below the size of a pageblock, each as a bundle, as many as fit if each is in another pageblock.
+    /// Returns their number.
     #[inline(always)]
-    pub(crate) fn push_frames(&mut self, frames: &[u32]) -> usize {
-        let count = frames.len().min(self.free_slots() as usize);
+    pub(crate) fn push_blocks(&mut self, first_frames: &[u32], order: Order) -> usize {
+        let count = first_frames.len().min(self.free_slots() as usize);
         let slots = self.items.get_mut(self.len..).unwrap_or_default();
-        for (slot, &frame) in slots.iter_mut().zip(&frames[..count]) {
-            slot.write(Bundle::of(frame, Order::ZERO));
+        for (slot, &frame) in slots.iter_mut().zip(&first_frames[..count]) {
+            slot.write(Bundle::of(frame, order));
             self.last_pageblock = frame >> PAGEBLOCK_ORDER;
         }
         self.len += count;
         self.pageblocks += count as u32;
         self.blocks += count as u32;
-        self.frames += count as u64;
+        self.frames += (count as u64) << order.get();
         count
     }
 

@@ -77,8 +77,7 @@ impl Buddy<'_> {
             let freed;
             (rest, freed) = self.give_run(rest, index, of, &mut refusals);
             let free = self.blocks[index as usize].free;
-            self.relist(index, of, watch);
-            self.flag_if_sparse(index, free - freed, free);
+            self.settle(index, of, free - freed, watch);
         }
         refusals
     }
@@ -123,10 +122,16 @@ impl Buddy<'_> {
         if is_same && !passes_step(before) && before != self.emptying_above {
             return true;
         }
-        let of = self.type_of(index);
-        self.relist(index, of, watch);
-        self.flag_if_sparse(index, before, before + 1);
+        self.settle(index, self.type_of(index), before, watch);
         true
+    }
+
+    /// Moves pageblock `index`, in which frames were freed, to its proper list, and flags it if it is sparse now. It
+    /// had `before` free frames before.
+    #[inline(never)]
+    fn settle(&mut self, index: u32, of: MigrateType, before: u16, watch: impl Watch) {
+        self.relist(index, of, watch);
+        self.flag_if_sparse(index, before, self.blocks[index as usize].free);
     }
 
     /// Frees the first bundle, which is in pageblock `index` and may be the whole pageblock, and
@@ -142,10 +147,7 @@ impl Buddy<'_> {
     ) -> (&'b [Bundle], u16) {
         let (mut rest, mut freed) = (bundles, 0);
         while let Some((&bundle, others)) = rest.split_first() {
-            freed += match bundle.order {
-                Order::ZERO => self.give_frames(index, bundle, refusals),
-                _ => self.give_blocks(index, bundle, refusals),
-            };
+            freed += self.give_blocks(index, bundle, refusals);
             rest = others;
             let continues =
                 |next: &Bundle| next.pageblock() == index && next.order < Order::PAGEBLOCK;
@@ -211,27 +213,7 @@ impl Buddy<'_> {
         Some(first << PAGEBLOCK_ORDER)
     }
 
-    /// Frees single frames of one word of pageblock `index`, by far the most frequent case. Returns the number
-    /// of frames that became free.
-    #[inline(always)]
-    fn give_frames(&mut self, index: u32, bundle: Bundle, refusals: &mut Refusals) -> u16 {
-        let i = bundle.word as usize % WORDS;
-        let map = self.blocks[index as usize].map[i];
-        let mut frames = bundle.heads;
-        if let Some(heads) = self.heads_of(index) {
-            let known = heads.word(i);
-            let refused = frames & (map | !known) | word::overrun(frames, 0, map | known);
-            if refused != 0 {
-                frames = self.accepted(bundle, refusals);
-            }
-            heads.remove(i, frames);
-        }
-        let added = Bundle { heads: frames & !map, ..bundle };
-        self.blocks[index as usize].add_frames(i, added.heads);
-        added.blocks() as u16
-    }
-
-    /// Frees blocks of order 1 and above in pageblock `index`. Returns the number of frames that became free.
+    /// Frees the blocks of a bundle in pageblock `index`. Returns the number of frames that became free.
     #[inline(never)]
     fn give_blocks(&mut self, index: u32, mut bundle: Bundle, refusals: &mut Refusals) -> u16 {
         let first = bundle.word as usize % WORDS;

@@ -50,20 +50,6 @@ impl Levels {
         }
     }
 
-    /// Updates the levels after the frames `added` of word `i` have become free. The word is now
-    /// `word`. Levels only rise.
-    #[inline(always)]
-    pub(super) fn add(&mut self, i: usize, word: u64, added: u64) {
-        let before = self.words[i];
-        // Frames whose buddies are not free form blocks of order 0 only.
-        if word::has_buddies(added, word) {
-            self.set(i, word);
-        } else if before == 0 && added != 0 {
-            self.words[i] = 1;
-            self.whole = self.whole.max(1);
-        }
-    }
-
     /// Updates the levels after frame `bit` of word `i` has become free. The word is now `word`. Returns `false`
     /// if the level of the whole map may have changed.
     #[inline(always)]

@@ -121,14 +121,6 @@ impl Pageblock {
         self.levels.set(i, word);
     }
 
-    /// Adds free frames to word `i` of the map.
-    #[inline(always)]
-    pub(super) fn add_frames(&mut self, i: usize, frames: u64) {
-        let word = self.map[i] | frames;
-        self.map[i] = word;
-        self.levels.add(i, word, frames);
-    }
-
     /// Adds free frame `bit` to word `i` of the map. Returns `false` if the largest free block may have changed.
     #[inline(always)]
     pub(super) fn add_frame(&mut self, i: usize, bit: u32) -> bool {

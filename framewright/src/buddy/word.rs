@@ -50,12 +50,6 @@ pub(super) fn is_in_run(word: u64, bit: u32, order: u8) -> bool {
     word & run == run
 }
 
-/// Whether the buddy of one of the free `frames` of a word, the other frame of its pair, is free as well.
-#[inline(always)]
-pub(super) fn has_buddies(frames: u64, word: u64) -> bool {
-    joined(word, 0) & (frames | frames >> 1) != 0
-}
-
 /// The frames of the blocks of `order` that start at `heads`.
 pub(super) fn spread(heads: u64, order: u8) -> u64 {
     match order {

@@ -103,6 +103,12 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         moved
     }
 
+    /// Prefetches the metadata of the blocks of a ring that will leave next while frees are scattered.
+    pub(super) fn prefetch_next(&self, lists: &mut Lists<'m>, list: ListIndex) {
+        let next = self.pages.len(list).min(lists.sizing.hold_pageblocks() as usize);
+        self.zone.prefetch_frames(self.platform, &lists.ring(list)[..next]);
+    }
+
     /// While frees are scattered, moves the blocks of a full ring to the blocks for the depot. They are neither
     /// packed nor do they pass the store, because another CPU will allocate them one by one.
     #[inline(never)]
@@ -162,7 +168,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
             return self.give(bundles);
         }
         self.platform.cost(Cost::BulkFree, 1);
-        self.zone.prefetch_outlined(self.platform, bundles);
+        self.zone.prefetch(self.platform, bundles);
         let for_depot = stack.frames();
         let refusals = self.zone.give_with_depot(self.platform, bundles.as_slice(), stack);
         let taken_in = for_depot - stack.frames();

@@ -53,6 +53,9 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             if pushed == Pushed::SwitchedOff {
                 return None;
             }
+            if lists.bypasses > 0 && pushed == Pushed::Spilled {
+                at.prefetch_next(lists, list);
+            }
             if !leaving.bundles.is_empty() && (!list.is_emptying() || lists.burst.lasts()) {
                 at.set_depot_share(&lists.sizing, &mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);

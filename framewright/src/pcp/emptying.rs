@@ -20,7 +20,6 @@ use crate::{
     buddy::Bundles,
     observe::DrainReason,
     platform::{Cost, Platform},
-    types::Order,
 };
 
 impl<'m> Lists<'m> {
@@ -52,34 +51,26 @@ impl<'m> Lists<'m> {
         }
     }
 
-    /// Moves the oldest blocks of a ring to `leaving`, until that is full. Returns their number.
+    /// Moves the oldest blocks of a ring to `leaving`, until that is full.
     #[inline(never)]
     pub(super) fn leave_ring(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
         leaving: &mut Bundles,
-    ) -> usize {
+    ) {
         let len = context.pages.len(list);
         let mut at = 0;
-        let frames = &self.rings[list.get()][..len];
-        if list.order() == Order::ZERO {
-            let fits = frames.len().min(leaving.free_slots() as usize + 1);
-            let lone = if list.is_emptying() { lone_frames(&frames[..fits]) } else { frames };
-            at = leaving.push_frames(lone);
-            context.cost(Cost::SelectBundles, at as u32);
-        }
         while !leaving.is_full()
-            && let Some((bundle, used)) = pack(&frames[at..], list.order())
+            && let Some((bundle, used)) = pack(&self.ring(list)[at..len], list.order())
         {
-            probe_packed(context, frames.get(at..at + used));
+            probe_packed(context, self.ring(list).get(at..at + used));
             context.cost(Cost::SelectBundles, 1);
             leave(leaving, bundle);
             at += used;
         }
         self.ring(list).copy_within(at..len, 0);
         context.pages.set_len(list, len - at);
-        at
     }
 
     /// Whether blocks of emptying pageblocks are in the store, or more of them on a ring than its
@@ -109,13 +100,6 @@ impl<'m> Lists<'m> {
         }
         self.set_stored(context, self.stored - moved);
     }
-}
-
-/// The leading frames that are followed by a frame of another word. There is nothing to pack.
-#[inline(always)]
-fn lone_frames(frames: &[u32]) -> &[u32] {
-    let lone = frames.windows(2).take_while(|pair| pair[0] / 64 != pair[1] / 64);
-    &frames[..lone.count()]
 }
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {

@@ -269,7 +269,7 @@ impl<'m> Lists<'m> {
     }
 
     /// Moves up to `count` blocks of a ring, the coldest, into the store; pageblocks go to `leaving` instead.
-    /// While spills bypass the store, moves the whole ring to `leaving`. Ends early when `leaving` is full.
+    /// While blocks bypass the store, all of the ring may go to `leaving`. Ends early when `leaving` is full.
     pub(super) fn spill(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -282,9 +282,7 @@ impl<'m> Lists<'m> {
         let order = list.order();
         self.used |= bit(list);
         if self.bypasses > 0 && order < Order::PAGEBLOCK {
-            let left = self.leave_ring(context, list, leaving);
-            self.bypasses = self.bypasses.saturating_sub(left as u16);
-            return;
+            return self.leave_scattered(context, list, leaving);
         }
         let ring = &mut self.rings[list.get()];
         let mut stored = self.stored;
@@ -322,6 +320,23 @@ impl<'m> Lists<'m> {
         if order < Order::PAGEBLOCK && leaving.as_slice().len() * 4 > at * 3 {
             self.bypasses = BYPASSES;
         }
+    }
+
+    /// Moves the oldest blocks of a ring to `leaving`, a bundle each, until that is full: scattered blocks are not
+    /// worth packing.
+    fn leave_scattered(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+        list: ListIndex,
+        leaving: &mut Bundles,
+    ) {
+        let len = context.pages.len(list);
+        let ring = &mut self.rings[list.get()];
+        let left = leaving.push_blocks(&ring[..len], list.order());
+        context.cost(Cost::SelectBundles, left as u32);
+        ring.copy_within(left..len, 0);
+        context.pages.set_len(list, len - left);
+        self.bypasses = self.bypasses.saturating_sub(left as u16);
     }
 
     pub(super) fn set_stored(&mut self, context: ListsContext<'_, 'm, impl Platform>, frames: u64) {

@@ -5,8 +5,8 @@ use super::{
     BlockKind, BlockStack, Depot, FlushScope, RefillDemand, Refused, SURPLUS, Zone, ZoneAccess,
 };
 use crate::{
-    buddy::{Buddy, Bundle, Bundles, Fallback, Refusals, Want},
-    platform::{Cost, Platform, Site},
+    buddy::{Buddy, Bundle, Bundles, Fallback, Refusals, Want, Watch},
+    platform::{Access, Cost, Miss, Platform, Site},
     sync::{Address, Ordering},
     types::{Order, PAGEBLOCK_ORDER},
 };
@@ -174,25 +174,32 @@ impl<'m, P: Platform> Zone<'m, P> {
 
     /// Prefetches the metadata of bundles that are about to be freed, before the lock is taken.
     /// Frees of whole pageblocks do not access that metadata.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn prefetch(&self, platform: &P, batch: &Bundles) {
-        let bundles = batch.as_slice();
-        self.probe_prefetch(platform, bundles);
         // Most batches have blocks of one order: these are whole pageblocks.
-        if batch.frames() == u64::from(batch.blocks()) << PAGEBLOCK_ORDER {
-            return;
-        }
-        let heads = Address::of(self.heads);
-        for bundle in bundles {
-            self.pageblocks.prefetch(bundle.pageblock());
-            heads.prefetch(bundle.pageblock());
+        if batch.frames() != u64::from(batch.blocks()) << PAGEBLOCK_ORDER {
+            let pageblocks = batch.as_slice().iter().map(|bundle| bundle.pageblock());
+            self.prefetch_pageblocks(platform, pageblocks);
         }
     }
 
-    /// [`Zone::prefetch`], not inlined into a caller with less to free.
+    /// Prefetches the metadata of frames that will be freed soon.
     #[inline(never)]
-    pub(crate) fn prefetch_outlined(&self, platform: &P, batch: &Bundles) {
-        self.prefetch(platform, batch);
+    pub(crate) fn prefetch_frames(&self, platform: &P, frames: &[u32]) {
+        self.prefetch_pageblocks(platform, frames.iter().map(|frame| frame >> PAGEBLOCK_ORDER));
+    }
+
+    #[inline(always)]
+    fn prefetch_pageblocks(&self, platform: &P, pageblocks: impl Iterator<Item = u32>) {
+        let heads = Address::of(self.heads);
+        let mut last = None;
+        for index in pageblocks {
+            self.pageblocks.prefetch(index);
+            heads.prefetch(index);
+            if P::LISTENING && last.replace(index) != Some(index) {
+                self.hooks(platform).pageblock(index, Miss::Independent, true, Access::Prefetch);
+            }
+        }
     }
 
     /// Whether the zone has a depot.

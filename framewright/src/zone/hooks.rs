@@ -115,20 +115,4 @@ impl<P: Platform> Zone<'_, P> {
             platform.touch(leaf, Access::Read, Miss::Dependent);
         }
     }
-
-    /// Reports that the metadata of the bundles' pageblocks was prefetched before the lock was
-    /// taken.
-    #[inline(always)]
-    pub(super) fn probe_prefetch(&self, platform: &P, bundles: &[Bundle]) {
-        if !P::LISTENING {
-            return;
-        }
-        let mut last = None;
-        for block in bundles.iter().map(|bundle| bundle.pageblock()) {
-            if last != Some(block) {
-                self.hooks(platform).pageblock(block, Miss::Independent, true, Access::Prefetch);
-                last = Some(block);
-            }
-        }
-    }
 }
