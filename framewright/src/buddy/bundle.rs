@@ -256,3 +256,30 @@ impl Bundles {
         unsafe { core::slice::from_raw_parts_mut(items.as_mut_ptr().cast(), items.len()) }
     }
 }
+
+#[cfg(all(test, not(framewright_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_added_up_to_either_limit() {
+        let frames: [u32; 100] = core::array::from_fn(|i| 512 * i as u32 + 5);
+        let mut batch = Bundles::new();
+        batch.limit_pageblocks(16);
+        batch.push(Bundle::of(frames[0], Order::ZERO));
+        let order = Order::new(1).unwrap();
+        assert_eq!(batch.push_blocks(&frames[1..], order), 15);
+        assert!(batch.is_full());
+        assert_eq!((batch.blocks(), batch.frames()), (16, 1 + 15 * 2));
+        assert_eq!(batch.as_slice()[15], Bundle::of(frames[15], order));
+        let mut batch = Bundles::new();
+        assert_eq!(batch.push_blocks(&frames, Order::ZERO), Bundles::CAPACITY);
+        assert!(batch.is_full());
+        // Another bundle of the last pageblock is no bundle of a new one.
+        let mut batch = Bundles::new();
+        batch.limit_pageblocks(2);
+        batch.push_blocks(&frames[..1], Order::ZERO);
+        batch.push(Bundle::of(frames[0] + 64, Order::ZERO));
+        assert!(!batch.is_full());
+    }
+}

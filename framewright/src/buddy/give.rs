@@ -4,7 +4,7 @@ use super::{
     Buddy, Bundle, FRAMES, Heads, MigrateType, TYPE_FLAGS, Watch,
     emptying::passes_step,
     levels::WORDS,
-    pageblock::Pageblock,
+    pageblock::{NIL, Pageblock},
     word::{self, WORD_ORDER},
     words_of,
 };
@@ -54,9 +54,11 @@ impl Buddy<'_> {
     #[inline(never)]
     pub(crate) fn give_bundles(&mut self, bundles: &[Bundle], watch: impl Watch) -> Refusals {
         let mut refusals = Refusals::default();
+        // The pageblock of the bundle before, so that the reports count each pageblock once.
+        let mut last = NIL;
         let mut rest = bundles;
         loop {
-            let given = self.give_singles(rest, watch);
+            let given = self.give_singles(rest, &mut last, watch);
             rest = &rest[given..];
             let Some(&bundle) = rest.first() else { break };
             if bundle.order >= Order::PAGEBLOCK {
@@ -71,8 +73,7 @@ impl Buddy<'_> {
             {
                 self.given_last = index;
             }
-            watch.pageblock(index, Miss::Independent, self.is_checked(), Access::Write);
-            watch.cost(Cost::GivePageblocks, 1);
+            self.report_visit(index, &mut last, watch);
             let of = self.type_of(index);
             let freed;
             (rest, freed) = self.give_run(rest, index, of, &mut refusals);
@@ -85,20 +86,19 @@ impl Buddy<'_> {
     /// Frees the leading bundles that are of one frame, as most are while frees are scattered. Returns their number.
     /// Stops at a frame whose free may have to be refused, and at one in an isolated pageblock.
     #[inline(never)]
-    fn give_singles(&mut self, bundles: &[Bundle], watch: impl Watch) -> usize {
-        bundles.iter().take_while(|bundle| self.give_single(**bundle, watch)).count()
+    fn give_singles(&mut self, bundles: &[Bundle], last: &mut u32, watch: impl Watch) -> usize {
+        bundles.iter().take_while(|bundle| self.give_single(**bundle, last, watch)).count()
     }
 
     #[inline(always)]
-    fn give_single(&mut self, bundle: Bundle, watch: impl Watch) -> bool {
+    fn give_single(&mut self, bundle: Bundle, last: &mut u32, watch: impl Watch) -> bool {
         let (frame, index) = (bundle.heads, bundle.pageblock());
         let i = bundle.word as usize % WORDS;
-        if bundle.order != Order::ZERO || frame & frame.wrapping_sub(1) != 0 {
+        if bundle.order != Order::ZERO || !frame.is_power_of_two() {
             return false;
         }
-        let block = &mut self.blocks[index as usize];
         let number = self.types[index as usize].load(Ordering::Relaxed) & !TYPE_FLAGS;
-        let map = block.map[i];
+        let map = self.blocks[index as usize].map[i];
         if map & frame != 0 || usize::from(number) >= MigrateType::LISTED {
             return false;
         }
@@ -113,17 +113,25 @@ impl Buddy<'_> {
         {
             self.given_last = index;
         }
-        watch.pageblock(index, Miss::Independent, !self.heads.is_empty(), Access::Write);
-        watch.cost(Cost::GivePageblocks, 1);
+        self.report_visit(index, last, watch);
+        let block = &mut self.blocks[index as usize];
         let before = block.free;
         block.count_given(1, number == MigrateType::Movable as u8);
         self.free[usize::from(number)] += 1;
         let is_same = block.add_frame(i, frame.trailing_zeros());
-        if is_same && !passes_step(before) && before != self.emptying_above {
-            return true;
+        if !is_same || passes_step(before) || before == self.emptying_above {
+            self.settle(index, self.type_of(index), before, watch);
         }
-        self.settle(index, self.type_of(index), before, watch);
         true
+    }
+
+    /// Reports that frames are freed in pageblock `index`, unless it is the `last` one.
+    #[inline(always)]
+    fn report_visit(&self, index: u32, last: &mut u32, watch: impl Watch) {
+        if watch.listens() && core::mem::replace(last, index) != index {
+            watch.pageblock(index, Miss::Independent, self.is_checked(), Access::Write);
+            watch.cost(Cost::GivePageblocks, 1);
+        }
     }
 
     /// Moves pageblock `index`, in which frames were freed, to its proper list, and flags it if it is sparse now. It

@@ -248,13 +248,20 @@ mod tests {
             for _ in 0..if cfg!(miri) { 60 } else { 600 } {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let i = (state >> 61) as usize;
-                let frames = match state >> 32 & 7 {
+                let frames: u64 = match state >> 32 & 7 {
                     0 => !0,
                     1 => 0xff << (state >> 40 & 56),
                     _ => 1 << (state >> 40 & 63),
                 };
+                let old = map[i];
                 map[i] |= frames;
-                levels.add(i, map[i], frames);
+                let before = levels.whole();
+                if frames.is_power_of_two() && map[i] != old {
+                    let is_same = levels.add_frame(i, map[i], frames.trailing_zeros());
+                    assert!(!is_same || levels.whole() == before, "{map:x?}");
+                } else {
+                    levels.set(i, map[i]);
+                }
                 assert!(levels.agree_with(map), "{map:x?}");
             }
         }

@@ -143,6 +143,19 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_is_in_a_run_if_all_frames_around_it_are_free() {
+        for word in samples() {
+            for bit in (0..64).filter(|bit| word >> bit & 1 == 1) {
+                for order in 0..=WORD_ORDER {
+                    let start = bit >> order << order;
+                    assert_eq!(is_in_run(word, bit, order), is_run(word, start, order));
+                }
+                assert_eq!(is_in_run(word, bit, WORD_ORDER + 1), word == !0);
+            }
+        }
+    }
+
+    #[test]
     fn the_level_is_the_largest_run() {
         for word in samples() {
             let naive = (0..=WORD_ORDER).filter(|&k| runs(word, k) != 0).map(|k| k + 1).max();

@@ -134,6 +134,14 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_bundle_fits_on_top_of_others() {
+        let mut ring = [0; RING];
+        let len = unpack(Bundle { word: 7, heads: 0b101, order: Order::ZERO }, &mut ring, 0);
+        let len = unpack(Bundle { word: 3, heads: !0, order: Order::ZERO }, &mut ring, len);
+        assert!(ring[..len].iter().rev().copied().eq((3 * 64..4 * 64).chain([7 * 64, 7 * 64 + 2])));
+    }
+
+    #[test]
     fn only_frames_without_gaps_ascend() {
         for len in 0..64 {
             let straight: Vec<u32> = (1000..1000 + len).collect();

@@ -91,6 +91,21 @@ fn every_order_is_taken_aligned_and_merges_back() {
     }
 }
 
+/// A refill that fails after its first block was used gives back a batch with an empty bundle.
+#[test]
+fn a_bundle_without_blocks_frees_nothing() {
+    let mut buddy = buddy(1);
+    buddy.heads = &[];
+    let (frames, _) = take(&mut buddy, want(0, MOVABLE, 3));
+    let refusals = buddy.give_bundles(&[Bundle { word: 0, heads: 0, order: order(0) }], ());
+    assert_eq!(refusals, Refusals::default());
+    check(&buddy);
+    for frame in frames {
+        give(&mut buddy, frame, 0);
+    }
+    check(&buddy);
+}
+
 #[test]
 fn a_batch_comes_in_ascending_order_from_one_pageblock() {
     let mut buddy = buddy(4);
