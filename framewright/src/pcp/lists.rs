@@ -139,7 +139,9 @@ impl<'m> Lists<'m> {
         if order == Order::PAGEBLOCK {
             return self.accept_pageblocks(context, list, bundles.as_slice(), stays, leaving);
         }
-        if context.pages.len(list) == 0 && bundles.blocks() as usize <= context.pages.limit(list) / 2 {
+        if context.pages.len(list) == 0
+            && bundles.blocks() as usize <= context.pages.limit(list) / 2
+        {
             return self.accept_on_ring(context, list, bundles.as_slice(), stays, leaving);
         }
         let mut stored = self.stored + bundles.frames();

@@ -19,6 +19,7 @@
 //! | `properties`   | random operations on random machines, against a naive oracle                  |
 //! | `ranges`       | given ranges, and contiguous runs of any length                               |
 //! | `raw_frees`    | frees by frame number without checks                                          |
+//! | `scattered`    | frames that are freed far apart, and refills of them                          |
 //! | `seeds`        | the first inputs of the fuzzer, and inputs of earlier failures                |
 //! | `side_tables`  | optional side tables                                                          |
 //! | `split_extent` | extents and blocks that are split into single frames                          |
@@ -43,6 +44,7 @@ mod placement;
 mod properties;
 mod ranges;
 mod raw_frees;
+mod scattered;
 mod seeds;
 mod side_tables;
 mod split_extent;

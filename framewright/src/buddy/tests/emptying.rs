@@ -40,6 +40,18 @@ fn frees_beyond_the_limit_flag_a_pageblock_until_it_is_wholly_free() {
 }
 
 #[test]
+fn the_limit_may_be_any_number() {
+    for limit in [0, 1, 31, 32, 100, 127, 129, 510] {
+        let mut buddy = full(1);
+        buddy.set_emptying_above(limit);
+        free(&mut buddy, 0..limit);
+        assert!(!is_emptying(&buddy, 0), "{limit}");
+        free(&mut buddy, limit..limit + 1);
+        assert!(is_emptying(&buddy, 0), "{limit}");
+    }
+}
+
+#[test]
 fn a_refill_clears_the_flag_and_only_many_frees_set_it_again() {
     let mut buddy = full(1);
     free(&mut buddy, 0..200);
