@@ -171,7 +171,7 @@ impl<'m> Lists<'m> {
         leaving: &mut Bundles,
     ) {
         let mut len = 0;
-        for &bundle in bundles.iter().rev() {
+        for &bundle in bundles.iter().rev().filter(|bundle| bundle.heads != 0) {
             if stays(bundle) {
                 probe_unpacked(context, bundle);
                 len = unpack(bundle, self.ring(list), len);
