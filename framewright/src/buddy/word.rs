@@ -46,7 +46,7 @@ pub(super) fn level(word: u64) -> u8 {
 pub(super) fn is_in_run(word: u64, bit: u32, order: u8) -> bool {
     const LONGEST: [u64; 7] = [1, 0b11, 0xf, 0xff, 0xffff, 0xffff_ffff, !0];
     let order = order.min(WORD_ORDER);
-    let run = LONGEST[usize::from(order)] << (bit >> order << order) % 64;
+    let run = LONGEST[usize::from(order)] << ((bit >> order << order) % 64);
     word & run == run
 }
 
