@@ -28,6 +28,19 @@ pub unsafe extern "C" fn fw_drain_cpu(memory: *mut FwMemory, cpu: u32) -> FwErro
     memory.and_then(|memory| Ok(memory.memory().drain_cpu(cpu_of(cpu)?)?)).into()
 }
 
+/// Returns the frames to the zones that the lists of the CPUs have not needed since the last call. To be called about once
+/// a second, so that frames of past bursts can become part of larger blocks. May be called while other CPUs allocate and
+/// free, but not by interrupt handlers.
+///
+/// # Safety
+///
+/// `memory` is NULL, or from `fw_memory_init` and not destroyed by `fw_memory_end`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fw_trim(memory: *mut FwMemory) -> FwError {
+    // SAFETY: the contract is that of this function.
+    unsafe { FwMemory::of(memory) }.map(|memory| memory.memory().trim_all()).into()
+}
+
 /// Frees the blocks on the lists of the calling CPU, and gives up its ownership of them, so that
 /// `fw_cpu_offline` can take it offline. The next allocation or free on the CPU takes ownership again. Not for
 /// interrupt handlers.

@@ -49,6 +49,7 @@ static void every_call_fails(struct fw_memory *none)
     EXPECT(FW_ERROR_NOT_INITIALISED, fw_remove_memory(none, FIRST, 512, &number));
     EXPECT(FW_ERROR_NOT_INITIALISED, fw_drain(none));
     EXPECT(FW_ERROR_NOT_INITIALISED, fw_drain_cpu(none, 0));
+    EXPECT(FW_ERROR_NOT_INITIALISED, fw_trim(none));
     EXPECT(FW_ERROR_NOT_INITIALISED, fw_cpu_release(none));
     EXPECT(FW_ERROR_NOT_INITIALISED, fw_cpu_offline(none, 0));
     EXPECT(FW_ERROR_NOT_INITIALISED, fw_cpu_online(none, 0));

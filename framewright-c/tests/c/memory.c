@@ -235,6 +235,22 @@ static void cpus_come_and_go(void)
     this_cpu = 0;
 }
 
+static void trims(int in_quarantine)
+{
+    static uint64_t pages[1000];
+    for (int nth = 0; nth < 1000; nth++) {
+        pages[nth] = alloc(0, FW_MIGRATETYPE_MOVABLE, 0, FW_ANY_NODE);
+    }
+    for (int nth = 0; nth < 1000; nth++) {
+        OK(fw_free(memory, pages[nth], 0));
+    }
+    OK(fw_trim(memory));
+    struct fw_counts before = checked_counts(memory);
+    OK(fw_trim(memory));
+    struct fw_counts after = checked_counts(memory);
+    ASSERT(in_quarantine ? after.on_cpus == before.on_cpus : after.on_cpus < before.on_cpus / 2);
+}
+
 static void tables(void)
 {
     size_t length = 0, again = 0;
@@ -282,6 +298,7 @@ int main(void)
         requests();
         interrupts();
         cpus_come_and_go();
+        trims(level == 3);
         tables();
         if (level == 3) {
             stray_writes();

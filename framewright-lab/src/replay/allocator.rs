@@ -13,8 +13,13 @@ pub(super) trait Allocator {
     /// Number of CPUs.
     fn cpus(&self) -> u16;
 
-    /// Sets the clock to the recorded time.
-    fn set_time(&mut self, nanos: u64);
+    /// Sets the clock to the recorded time, if the allocator has one.
+    fn set_time(&mut self, nanos: u64) {
+        let _ = nanos;
+    }
+
+    /// Trims the lists of `cpu`. Called about once a second of the recording.
+    fn trim(&mut self, cpu: u16);
 
     /// Allocates on `cpu`; `None` if the request is refused.
     fn alloc(&mut self, cpu: u16, request: Request) -> Option<Self::Block>;

@@ -25,6 +25,8 @@ use crate::workloads::world::Frames;
 const SAMPLES: u64 = 200;
 /// Interval of progress reports, in events.
 const PROGRESS_EVERY: u64 = 1 << 14;
+/// Nanoseconds between two trims of the lists of CPUs, as in Linux.
+const TRIM_EVERY: u64 = 1_000_000_000;
 
 /// A replay under way.
 pub(super) struct Engine<'s, A: Allocator> {
@@ -42,6 +44,8 @@ pub(super) struct Engine<'s, A: Allocator> {
     tracks: Option<Tracks>,
     /// Acquisitions of zone locks before the first event.
     acquisitions_before: u64,
+    /// The time at which the lists are trimmed next.
+    trim_at: u64,
     /// The blocks that an event frees. Reused for every event, to avoid allocations.
     freed: Vec<A::Block>,
 }
@@ -68,6 +72,7 @@ impl<'s, A: Allocator> Engine<'s, A> {
             waits: LockWaits::default(),
             tracks: None,
             acquisitions_before: 0,
+            trim_at: survey.first_nanos + TRIM_EVERY,
             freed: Vec::new(),
         }
     }
@@ -136,12 +141,27 @@ impl<'s, A: Allocator> Engine<'s, A> {
         blocks.for_each(prefetch);
     }
 
-    /// Adds the holds and waits of an event to the trace, if there is one.
-    fn trace(&mut self, record: &Record) {
+    /// Trims the lists of all CPUs.
+    fn trim(&mut self, nanos: u64) {
+        for cpu in 0..self.machine.cpus() {
+            self.machine.trim(cpu);
+            self.trace_holds(cpu, nanos);
+        }
+        self.trim_at = nanos + TRIM_EVERY;
+    }
+
+    /// Adds the holds since the last call to the trace, if there is one.
+    fn trace_holds(&mut self, cpu: u16, nanos: u64) {
         let Some(tracks) = &mut self.tracks else { return };
         for hold in self.machine.take_holds() {
-            tracks.hold(record.cpu, record.nanos, hold);
+            tracks.hold(cpu, nanos, hold);
         }
+    }
+
+    /// Adds the holds and waits of an event to the trace, if there is one.
+    fn trace(&mut self, record: &Record) {
+        self.trace_holds(record.cpu, record.nanos);
+        let Some(tracks) = &mut self.tracks else { return };
         for (cpu, span) in self.waits.take_spans() {
             tracks.span(cpu, span);
         }
@@ -150,6 +170,9 @@ impl<'s, A: Allocator> Engine<'s, A> {
     /// Replays an event, with its number and its other steps from the ledger.
     fn event(&mut self, record: &Record, number: u32, steps: &[Step]) {
         self.machine.set_time(record.nanos);
+        if record.nanos >= self.trim_at {
+            self.trim(record.nanos);
+        }
         self.kernel[usize::from(record.cpu)].add(&record.event);
         let zone_of = |pfn| self.plan.zone_of(pfn);
         self.waits.add(record.cpu, record.nanos, &record.event, zone_of);

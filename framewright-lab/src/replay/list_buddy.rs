@@ -30,9 +30,6 @@ use crate::{
     workloads::Counts,
 };
 
-/// The interval of trimming, in nanoseconds of the recorded clock.
-const TRIM_EVERY: u64 = 1_000_000_000;
-
 /// Builds the planned machine and replays the recording on it.
 pub(super) fn replay(
     recording: &Recording,
@@ -74,7 +71,7 @@ fn activity(Counters(before, earlier): &Counters, Counters(after, later): &Count
         ("threshold", DrainReason::Threshold),
         ("high-order", DrainReason::HighOrder),
         ("remote", DrainReason::Emptied),
-        ("decay", DrainReason::Decay),
+        ("trim", DrainReason::Decay),
     ];
     let drains = reasons.map(|(name, of)| (name, later[of as usize] - earlier[of as usize]));
     Activity {
@@ -99,8 +96,6 @@ struct ListMachine {
     /// Ascending.
     zones: Vec<Zone>,
     cpus: u16,
-    /// The recorded time of the next trimming; 0 before the first event.
-    trim_at: u64,
 }
 
 struct Zone {
@@ -171,7 +166,7 @@ impl Zone {
 impl ListMachine {
     fn new(plan: &Plan, tuning: &Tuning) -> Result<Self, Error> {
         let zones = plan.zones.iter().map(|zone| Zone::new(zone, plan.cpus, tuning));
-        Ok(Self { zones: zones.collect::<Result<_, _>>()?, cpus: plan.cpus, trim_at: 0 })
+        Ok(Self { zones: zones.collect::<Result<_, _>>()?, cpus: plan.cpus })
     }
 
     /// The zone of a frame.
@@ -206,14 +201,8 @@ impl Allocator for ListMachine {
         self.cpus
     }
 
-    fn set_time(&mut self, nanos: u64) {
-        if nanos < self.trim_at {
-            return;
-        }
-        if self.trim_at > 0 {
-            self.all_cpus().for_each(|(zone, cpu)| zone.buddy.decay(cpu));
-        }
-        self.trim_at = nanos + TRIM_EVERY;
+    fn trim(&mut self, cpu: u16) {
+        self.zones.iter().for_each(|zone| zone.buddy.decay(cpu.into()));
     }
 
     /// Tries the zones that the request may use from the highest to the lowest, those of its node

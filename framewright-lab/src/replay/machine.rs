@@ -113,6 +113,10 @@ impl<'m> Allocator for Machine<'_, 'm> {
         self.memory.platform().set_time(nanos);
     }
 
+    fn trim(&mut self, cpu: u16) {
+        self.token(cpu).trim();
+    }
+
     fn alloc(&mut self, cpu: u16, request: Request) -> Option<Block<'m>> {
         self.cpus[usize::from(cpu)].alloc(request).ok()
     }

@@ -126,6 +126,13 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
         }
     }
 
+    /// Returns the frames to the zones that the CPU's lists have not needed since the last trim.
+    pub(crate) fn trim(&mut self) {
+        for zone in (0..self.memory.zones.len()).map(ZoneId::new) {
+            self.zone(zone).trim();
+        }
+    }
+
     /// Frees the frames in the CPU's quarantine, if hardening has one.
     pub(crate) fn end_quarantine(&mut self) {
         if self.memory.tuning.hardening == Hardening::Paranoid {

@@ -35,15 +35,24 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     /// Frees all blocks on the lists of all CPUs, and in the depots of the zones, to the buddy maps of
     /// the zones. One remote barrier serves 64 lists. Empty lists are skipped.
     pub(crate) fn drain_all(&self) {
-        self.drain_where(&|_, pages| pages.held() > 0);
+        self.drain_where(&|_, pages| pages.held() > 0, DrainReason::Remote);
         (0..self.zones.len()).map(ZoneId::new).for_each(|zone| self.empty_depot(zone));
+    }
+
+    /// Returns the frames to the zones that the lists of the CPUs have not needed since the last trim, and the surplus of
+    /// the depots.
+    pub(crate) fn trim_all(&self) {
+        self.drain_where(&|_, pages| pages.stored() > 0, DrainReason::Trim);
+        for zone in (0..self.zones.len()).map(ZoneId::new) {
+            self.context(zone, CpuId::default()).trim_whole_depot();
+        }
     }
 
     /// As [`MemoryCore::drain_all`], but for one zone, and without skipping empty lists: the call waits until each
     /// CPU's owner has been outside its lists once. So an owner that enters its lists later sees everything that was
     /// published before this call.
     pub(crate) fn drain_every_cpu(&self, of: ZoneId) {
-        self.drain_where(&|zone, _| zone == of);
+        self.drain_where(&|zone, _| zone == of, DrainReason::Remote);
         self.empty_depot(of);
     }
 
@@ -76,7 +85,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
     }
 
     /// Drains the lists for which `selects` returns `true`.
-    fn drain_where(&self, selects: &dyn Fn(ZoneId, &CpuPages<'m, P>) -> bool) {
+    fn drain_where(&self, selects: &dyn Fn(ZoneId, &CpuPages<'m, P>) -> bool, reason: DrainReason) {
         // A bit per list records that a drain was announced, so lists are drained in groups of 64.
         for first in (0..self.lists.len()).step_by(GROUP) {
             let group = first..self.lists.len().min(first + GROUP);
@@ -86,7 +95,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
                 announced |= 1 << (i - first);
             }
             if announced != 0 {
-                self.drain_announced(first, announced, BarrierTarget::All, DrainReason::Remote);
+                self.drain_announced(first, announced, BarrierTarget::All, reason);
             }
         }
     }

@@ -25,11 +25,13 @@ pub enum DrainReason {
     Remote,
     /// The CPU went offline.
     Offline,
+    /// The frames were not needed for some time.
+    Trim,
 }
 
 impl DrainReason {
     /// The number of reasons.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
     /// All reasons, in order.
     pub const ALL: [DrainReason; Self::COUNT] = [
         DrainReason::Threshold,
@@ -39,6 +41,7 @@ impl DrainReason {
         DrainReason::Local,
         DrainReason::Remote,
         DrainReason::Offline,
+        DrainReason::Trim,
     ];
 
     /// The name of the reason, for figures.
@@ -52,6 +55,7 @@ impl DrainReason {
             DrainReason::Local => "local",
             DrainReason::Remote => "remote",
             DrainReason::Offline => "offline",
+            DrainReason::Trim => "trim",
         }
     }
 }

@@ -240,14 +240,18 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
 
     /// If the depot has surplus (blocks that were not used in the last interval), returns up to a chunk of
     /// blocks of one kind with surplus to the buddy. Ends the depot's interval when its time is over.
-    /// Called after each refill from the zone, and after each drain of blocks into the depot.
-    pub(super) fn trim_depot(&self) {
+    /// Returns the number of frames. Called after each refill from the zone, and after each drain of blocks into the
+    /// depot.
+    pub(super) fn trim_depot(&self) -> u64 {
         if self.zone.depot_interval_ended(self.platform) {
             self.zone.end_depot_interval(self.platform);
             self.count_lock(0);
         }
-        if self.zone.depot_has_surplus() {
-            self.shrink_depot(FlushScope::Surplus);
-        }
+        if self.zone.depot_has_surplus() { self.shrink_depot(FlushScope::Surplus) } else { 0 }
+    }
+
+    /// Returns all surplus of the depot to the buddy.
+    pub(crate) fn trim_whole_depot(&self) {
+        while self.trim_depot() > 0 {}
     }
 }

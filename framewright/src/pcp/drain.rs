@@ -9,6 +9,7 @@ use crate::{
     buddy::{Bundle, Bundles, Refusals},
     observe::DrainReason,
     platform::{Cost, Platform, Site},
+    tuning::Hardening,
     types::{Event, MigrateType, Order, Pfn},
 };
 
@@ -93,6 +94,15 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         if let Some(list) = ListIndex::from_number(0) {
             self.drain_frames(list, Due { reason, frames: u64::MAX });
         }
+    }
+
+    /// Returns the frames to the zone that the lists have not needed since the last trim, and the surplus of the depot.
+    pub(crate) fn trim(&mut self) {
+        let frames = self.enter(|at, lists| at.unneeded(lists)).unwrap_or(0);
+        if let Some(list) = ListIndex::from_number(0) {
+            self.drain_frames(list, Due { reason: DrainReason::Trim, frames });
+        }
+        self.trim_whole_depot();
     }
 
     /// Returns `due` to the zone, one batch per hold of its lock.
@@ -183,9 +193,18 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Due { reason: DrainReason::Threshold, frames }
     }
 
-    /// Returns all blocks of the lists to the zone, for a drainer that is inside the lists. Calls
-    /// `log` with each batch before the zone gets it. Returns the refused blocks, which the caller
-    /// reports when it is outside again.
+    /// The frames that the store has held ever since the last call, because no allocation needed them. Rings are not
+    /// counted: they hold little.
+    fn unneeded(&self, lists: &mut Lists<'m>) -> u64 {
+        let least = core::mem::replace(&mut lists.least_stored, lists.stored);
+        // At the level *paranoid* the frames are in quarantine.
+        let trims = self.tuning.pcp.trim && self.tuning.hardening != Hardening::Paranoid;
+        if trims { least } else { 0 }
+    }
+
+    /// Returns all blocks of the lists to the zone, or only those that are not needed if the reason is a trim, for a
+    /// drainer that is inside the lists. Calls `log` with each batch before the zone gets it. Returns the refused
+    /// blocks, which the caller reports when it is outside again.
     pub(crate) fn drain_inside(
         &self,
         lists: &mut Lists<'m>,
@@ -196,11 +215,13 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         let Some(list) = ListIndex::from_number(0) else { return refusals };
         let mut batch = Bundles::new();
         batch.limit_pageblocks(lists.sizing.hold_pageblocks());
+        let mut left = if reason == DrainReason::Trim { self.unneeded(lists) } else { u64::MAX };
         loop {
-            let moved = lists.select_bundles(self.context(), list, u64::MAX, &mut batch);
+            let moved = lists.select_bundles(self.context(), list, left, &mut batch);
             if moved == 0 {
                 return refusals;
             }
+            left = left.saturating_sub(moved);
             self.count_drain(reason, moved);
             log(batch.as_slice());
             refusals.merge(self.give_and_count(&batch));

@@ -213,7 +213,12 @@ impl<'m, P: Platform> CpuPages<'m, P> {
     #[inline(never)]
     pub(crate) fn held(&self) -> u64 {
         let rings = ListIndex::all().map(|list| self.len(list) << list.order().get());
-        self.stored.load(Ordering::Relaxed) + rings.sum::<usize>() as u64
+        self.stored() + rings.sum::<usize>() as u64
+    }
+
+    /// Frames in the store and in quarantine; possibly stale, because this reads from outside.
+    pub(crate) fn stored(&self) -> u64 {
+        self.stored.load(Ordering::Relaxed)
     }
 
     /// Frames that the CPU may hold now, possibly stale.

@@ -19,6 +19,8 @@ pub(crate) struct Lists<'m> {
     pub(super) burst: Burst,
     /// Frames in the store and in quarantine.
     pub(super) stored: u64,
+    /// The minimum of `stored` since the last trim.
+    pub(super) least_stored: u64,
     pub(super) sizing: Sizing,
 }
 
@@ -40,11 +42,13 @@ impl<'m> Lists<'m> {
             (&raw mut (*at).bypasses).write(0);
             (&raw mut (*at).burst).write(Burst::default());
             (&raw mut (*at).stored).write(0);
+            (&raw mut (*at).least_stored).write(0);
             (&raw mut (*at).sizing).write(Sizing::disabled());
             // A field that is missing above is missing here: the compiler refuses it.
             #[rustfmt::skip]
             let Self {
-                rings: _, store: _, quarantine: _, ran_out: _, used: _, bypasses: _, burst: _, stored: _, sizing: _,
+                rings: _, store: _, quarantine: _, ran_out: _, used: _, bypasses: _, burst: _, stored: _,
+                least_stored: _, sizing: _,
             } = &*at;
         }
     }

@@ -127,6 +127,16 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::auto(&mut t.pcp.hold_pageblocks, 1, 64),
     },
     Key {
+        path: "pcp.trim",
+        default: "on",
+        range: "on, off",
+        meaning: "trims, about once a second, return the frames to the zone that a CPU's lists have not needed since \
+                  the last one",
+        source: "Linux 6.7 decays the limit of the lists instead; the rule is that of TCMalloc's thread caches, the \
+                 minimum of an interval",
+        field: |t| Field::Switch(&mut t.pcp.trim),
+    },
+    Key {
         path: "zone.min_free",
         default: "auto",
         range: "auto, or 0 to 4294967295 frames",

@@ -159,6 +159,8 @@ pub struct PcpTuning {
     pub bundle_slots: Auto,
     /// The maximum number of pageblocks whose frames are returned under one hold of the zone lock.
     pub hold_pageblocks: Auto,
+    /// Whether trims return frames to the zone.
+    pub trim: bool,
 }
 
 impl Default for PcpTuning {
@@ -175,6 +177,7 @@ impl Default for PcpTuning {
             high_order_burst: Auto::Auto,
             bundle_slots: Auto::Auto,
             hold_pageblocks: Auto::Auto,
+            trim: true,
         }
     }
 }

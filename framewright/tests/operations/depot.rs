@@ -288,6 +288,26 @@ fn blocks_unused_for_long_are_returned() {
 }
 
 #[test]
+fn trims_empty_a_depot_that_nobody_uses() {
+    let by_owner = |memory: &Memory<'_, Machine>| memory.cpu(cpu(1)).unwrap().trim();
+    let of_all = |memory: &Memory<'_, Machine>| memory.trim_all();
+    for trim in [&by_owner as &dyn Fn(&Memory<'_, Machine>), &of_all] {
+        on_memory(|memory| {
+            fill_depot(memory);
+            let full = memory.in_depots();
+            // The blocks came in the first interval, and are not used in the second one.
+            trim(memory);
+            assert_eq!(memory.in_depots(), full, "the interval has not ended");
+            for _ in 0..2 {
+                memory.platform().advance(1_000_000_000);
+                trim(memory);
+            }
+            assert_eq!((memory.in_depots(), memory.free()), (0, FRAMES));
+        });
+    }
+}
+
+#[test]
 fn the_depot_holds_no_frames_of_an_isolated_pageblock() {
     on_memory(|memory| {
         fill_depot(memory);

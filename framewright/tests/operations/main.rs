@@ -51,4 +51,5 @@ mod split_extent;
 #[path = "../support/mod.rs"]
 mod support;
 mod text;
+mod trims;
 mod watermarks;

@@ -39,10 +39,12 @@ pub enum Action {
     FreeTwice,
     FreeWrongOrder,
     FreeAnywhere,
+    Trim,
+    TrimAll,
 }
 
 /// The relative frequency of each action.
-const WEIGHTS: [(Action, u8); 30] = [
+const WEIGHTS: [(Action, u8); 32] = [
     (Action::Alloc, 5),
     (Action::AllocAfterDrain, 3),
     (Action::AllocMany, 4),
@@ -73,6 +75,8 @@ const WEIGHTS: [(Action, u8); 30] = [
     (Action::FreeTwice, 1),
     (Action::FreeWrongOrder, 1),
     (Action::FreeAnywhere, 1),
+    (Action::Trim, 1),
+    (Action::TrimAll, 1),
 ];
 
 impl Action {

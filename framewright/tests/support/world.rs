@@ -112,6 +112,8 @@ impl<'a, 'm> World<'a, 'm> {
             Action::Drain => self.token(step).drain(),
             Action::DrainCpu => self.memory.drain_cpu(cpu(self.cpu_of(step))).unwrap(),
             Action::DrainAll => self.drain_all(),
+            Action::Trim => self.token(step).trim(),
+            Action::TrimAll => self.memory.trim_all(),
             Action::AllocLargest => self.alloc_largest(step),
             Action::ReportFree => self.report_free(step),
             Action::AllocRange => self.alloc_range(step),

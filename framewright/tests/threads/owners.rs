@@ -73,6 +73,7 @@ fn owners_are_drained_while_they_work() {
             while !done.load(Ordering::Relaxed) {
                 memory.drain_all();
                 let _ = memory.drain_cpu(cpu(1));
+                memory.trim_all();
                 let _ = memory.stats();
                 thread::yield_now();
             }

@@ -71,6 +71,18 @@ fn a_request_fails_only_when_the_quarantine_is_empty() {
 }
 
 #[test]
+fn trims_leave_the_quarantine_alone() {
+    on_memory(|memory, token| {
+        fill_quarantine(token);
+        for _ in 0..3 {
+            token.trim();
+            memory.trim_all();
+        }
+        assert_eq!(memory.held_by_cpus(), QUARANTINE);
+    });
+}
+
+#[test]
 fn drains_and_going_offline_empty_the_quarantine() {
     on_memory(|memory, token| {
         let filled = |token: &mut Token<'_, '_>| {

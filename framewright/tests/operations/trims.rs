@@ -1,0 +1,113 @@
+//! A trim returns the frames to the zones that the lists of a CPU have not needed since the last one.
+
+use crate::support::machine::{Machine, Metadata, cpu};
+use framewright::{
+    Block, Config, CpuToken, FrameRange, Memory, MigrateType, Order, Pfn, Request,
+    observe::DrainReason,
+};
+
+const FRAMES: u64 = 64 * 512;
+/// Frames of a burst, more than rings hold and fewer than a CPU may hold.
+const BURST: usize = 3000;
+/// Frames that rings may hold, which trims leave alone.
+const RINGS: u64 = 256;
+
+type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
+
+/// A memory with two CPUs, whose lists may hold an eighth of it.
+fn with_setting(key: &str, value: &str, test: impl FnOnce(&Memory<'_, Machine>)) {
+    let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
+    let mut config = Config::new(&map, 2);
+    for (key, value) in [
+        ("zone.emptying_above", "512"),
+        ("pcp.high_fraction", "8"),
+        ("zone.min_free", "0"),
+        (key, value),
+    ] {
+        config.tuning.set(key, value).unwrap();
+    }
+    let mut metadata = Metadata::of::<Machine>(&config);
+    let memory = Memory::new(Machine::default(), &config, metadata.as_mut()).unwrap();
+    test(&memory);
+    memory.check().unwrap();
+}
+
+/// Allocates and frees `frames` frames.
+fn burst(token: &mut Token<'_, '_>, frames: usize) {
+    let page = Request::new(Order::ZERO, MigrateType::Movable);
+    let blocks: Vec<Block<'_>> = (0..frames).map(|_| token.alloc(page).unwrap()).collect();
+    blocks.into_iter().for_each(|block| token.free(block).unwrap());
+}
+
+fn drains(memory: &Memory<'_, Machine>) -> u64 {
+    memory.stats().drains[DrainReason::Trim as usize]
+}
+
+#[test]
+fn frames_of_a_past_burst_return_with_the_second_trim() {
+    with_setting("pcp.trim", "on", |memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        burst(&mut token, BURST / 2);
+        let held = memory.held_by_cpus();
+        assert!(held >= BURST as u64 / 2, "{held}");
+        token.trim();
+        assert_eq!(
+            (memory.held_by_cpus(), drains(memory)),
+            (held, 0),
+            "they were needed just before"
+        );
+        token.trim();
+        assert!(memory.held_by_cpus() <= RINGS, "{} are held", memory.held_by_cpus());
+        let after = drains(memory);
+        assert!(after > 0);
+        token.trim();
+        assert_eq!(drains(memory), after, "nothing was left to return");
+    });
+}
+
+#[test]
+fn needed_frames_stay() {
+    with_setting("pcp.trim", "on", |memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        burst(&mut token, BURST / 2);
+        token.trim();
+        burst(&mut token, BURST / 4);
+        token.trim();
+        let held = memory.held_by_cpus();
+        assert!(held < BURST as u64 / 4 + 2 * RINGS, "{held} are held");
+        let refills = memory.stats().refills;
+        burst(&mut token, BURST / 4);
+        assert_eq!(memory.stats().refills, refills, "frames were missing that were needed before");
+    });
+}
+
+#[test]
+fn one_call_trims_all_cpus_whose_owners_sleep() {
+    with_setting("pcp.trim", "on", |memory| {
+        let mut tokens = [0, 1].map(|number| memory.cpu(cpu(number)).unwrap());
+        tokens.iter_mut().for_each(|token| burst(token, BURST / 2));
+        memory.trim_all();
+        assert_eq!(drains(memory), 0);
+        memory.trim_all();
+        assert!(memory.held_by_cpus() <= 2 * RINGS, "{} are held", memory.held_by_cpus());
+        for number in [0, 1] {
+            let stats = memory.cpu_stats(cpu(number)).unwrap();
+            assert!(stats.drains[DrainReason::Trim as usize] > 0, "CPU {number}");
+        }
+        drop(tokens);
+    });
+}
+
+#[test]
+fn trims_can_be_switched_off() {
+    with_setting("pcp.trim", "off", |memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        burst(&mut token, BURST / 2);
+        let held = memory.held_by_cpus();
+        for _ in 0..3 {
+            token.trim();
+            memory.trim_all();
+        }
+        assert_eq!((memory.held_by_cpus(), drains(memory)), (held, 0));
+    });
+}
