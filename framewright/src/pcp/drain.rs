@@ -9,7 +9,6 @@ use crate::{
     buddy::{Bundle, Bundles, Refusals},
     observe::DrainReason,
     platform::{Cost, Platform, Site},
-    tuning::Hardening,
     types::{Event, MigrateType, Order, Pfn},
 };
 
@@ -197,8 +196,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// counted: they hold little.
     fn unneeded(&self, lists: &mut Lists<'m>) -> u64 {
         let least = core::mem::replace(&mut lists.least_stored, lists.stored);
-        // At the level *paranoid* the frames are in quarantine.
-        let trims = self.tuning.pcp.trim && self.tuning.hardening != Hardening::Paranoid;
+        // Without lists, the frames are in quarantine.
+        let trims = self.tuning.pcp.trim && self.has_lists();
         if trims { least } else { 0 }
     }
 
