@@ -302,9 +302,9 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
         self.claim.drain();
     }
 
-    /// Returns the frames to the zones that this CPU's lists have not needed since the last trim: their minimum since
-    /// then. To be called about once a second, for example by the timer, so that the frames of past bursts can become
-    /// part of huge pages. A CPU that allocates and frees keeps what it uses.
+    /// Returns half of the frames to the zones that this CPU's lists have not needed since the last trim. To be called
+    /// about once a second, for example by the timer, so that the frames of past bursts can become part of huge pages. A
+    /// CPU that allocates and frees keeps what it uses.
     ///
     /// [`Memory::trim_all`](crate::Memory::trim_all) does the same for all CPUs.
     pub fn trim(&mut self) {

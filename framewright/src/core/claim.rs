@@ -126,7 +126,7 @@ impl<'a, 'm, P: Platform> Claim<'a, 'm, P> {
         }
     }
 
-    /// Returns the frames to the zones that the CPU's lists have not needed since the last trim.
+    /// Trims the CPU's lists.
     pub(crate) fn trim(&mut self) {
         for zone in (0..self.memory.zones.len()).map(ZoneId::new) {
             self.zone(zone).trim();

@@ -39,8 +39,7 @@ impl<'m, P: Platform> MemoryCore<'m, P> {
         (0..self.zones.len()).map(ZoneId::new).for_each(|zone| self.empty_depot(zone));
     }
 
-    /// Returns the frames to the zones that the lists of the CPUs have not needed since the last trim, and the surplus of
-    /// the depots.
+    /// Trims the lists of all CPUs, and returns the surplus of the depots.
     pub(crate) fn trim_all(&self) {
         self.drain_where(&|_, pages| pages.stored() > 0, DrainReason::Trim);
         for zone in (0..self.zones.len()).map(ZoneId::new) {

@@ -64,8 +64,8 @@ impl<'m, P: Platform> Memory<'m, P> {
         self.core.drain_all();
     }
 
-    /// Returns the frames to the zones that the lists of the CPUs have not needed since the last trim, from any CPU. As
-    /// [`CpuToken::trim`], also for CPUs that sleep. One remote barrier serves up to 64 lists.
+    /// Returns half of the frames to the zones that the lists of the CPUs have not needed since the last trim, from any
+    /// CPU. As [`CpuToken::trim`], also for CPUs that sleep. One remote barrier serves up to 64 lists.
     pub fn trim_all(&self) {
         self.core.trim_all();
     }

@@ -95,7 +95,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         }
     }
 
-    /// Returns the frames to the zone that the lists have not needed since the last trim, and the surplus of the depot.
+    /// Trims the lists, and returns the surplus of the depot.
     pub(crate) fn trim(&mut self) {
         let frames = self.enter(|at, lists| at.unneeded(lists)).unwrap_or(0);
         if let Some(list) = ListIndex::from_number(0) {
@@ -192,18 +192,18 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Due { reason: DrainReason::Threshold, frames }
     }
 
-    /// The frames that the store has held ever since the last call, because no allocation needed them. Rings are not
-    /// counted: they hold little.
+    /// Half of the frames that the store has held ever since the last call, because no allocation needed them. Rings are
+    /// not counted: they hold little.
     fn unneeded(&self, lists: &mut Lists<'m>) -> u64 {
         let least = core::mem::replace(&mut lists.least_stored, lists.stored);
         // Without lists, the frames are in quarantine.
         let trims = self.tuning.pcp.trim && self.has_lists();
-        if trims { least } else { 0 }
+        if trims { least.div_ceil(2) } else { 0 }
     }
 
-    /// Returns all blocks of the lists to the zone, or only those that are not needed if the reason is a trim, for a
-    /// drainer that is inside the lists. Calls `log` with each batch before the zone gets it. Returns the refused
-    /// blocks, which the caller reports when it is outside again.
+    /// Returns all blocks of the lists to the zone, or some that are not needed if the reason is a trim, for a drainer
+    /// that is inside the lists. Calls `log` with each batch before the zone gets it. Returns the refused blocks, which
+    /// the caller reports when it is outside again.
     pub(crate) fn drain_inside(
         &self,
         lists: &mut Lists<'m>,

@@ -130,10 +130,10 @@ pub const KEYS: &[Key] = &[
         path: "pcp.trim",
         default: "on",
         range: "on, off",
-        meaning: "trims, about once a second, return the frames to the zone that a CPU's lists have not needed since \
-                  the last one",
-        source: "Linux 6.7 decays the limit of the lists instead; the rule is that of TCMalloc's thread caches, the \
-                 minimum of an interval",
+        meaning: "trims, about once a second, return half of the frames to the zone that a CPU's lists have not needed \
+                  since the last one",
+        source: "Linux 6.7 decays the limit of the lists instead; the rule is that of TCMalloc's thread caches: half \
+                 of the minimum of an interval",
         field: |t| Field::Switch(&mut t.pcp.trim),
     },
     Key {
