@@ -47,7 +47,7 @@ pub(super) enum Cell {
     /// Allocate more frames in a fresh pool than the lists of a CPU may hold, and free them in
     /// random order; on one thread, or on two in parallel.
     BulkLarge { threads: usize },
-    /// Allocate many huge blocks in a fresh pool, and free them.
+    /// Allocate many huge blocks, and free them, repeatedly in one pool.
     BulkHuge,
     /// One thread allocates and sends, another frees; per frame.
     Cross,
