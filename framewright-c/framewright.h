@@ -418,8 +418,8 @@ enum fw_error fw_drain(struct fw_memory *memory);
 enum fw_error fw_drain_cpu(struct fw_memory *memory, uint32_t cpu);
 
 // Returns half of the frames to the zones that the lists of the CPUs have not needed since the last call. To be called
-// about once a second, so that frames of past bursts can become part of larger blocks. May be called while other CPUs allocate and
-// free, but not by interrupt handlers.
+// about once a second, so that frames of past bursts can become part of larger blocks. May be called while other CPUs
+// allocate and free, but not by interrupt handlers.
 //
 // # Safety
 //

@@ -29,8 +29,8 @@ pub unsafe extern "C" fn fw_drain_cpu(memory: *mut FwMemory, cpu: u32) -> FwErro
 }
 
 /// Returns half of the frames to the zones that the lists of the CPUs have not needed since the last call. To be called
-/// about once a second, so that frames of past bursts can become part of larger blocks. May be called while other CPUs allocate and
-/// free, but not by interrupt handlers.
+/// about once a second, so that frames of past bursts can become part of larger blocks. May be called while other CPUs
+/// allocate and free, but not by interrupt handlers.
 ///
 /// # Safety
 ///
