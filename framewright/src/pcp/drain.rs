@@ -39,6 +39,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             return refusals;
         }
         let mut leaving = DrainBatch::new();
+        let mut are_scattered = false;
         let pushed = self.enter(|at, lists| {
             let of = match lists.sizing.lets_pageblocks_empty() {
                 true => at.zone.type_and_emptying(frame),
@@ -53,9 +54,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             if pushed == Pushed::SwitchedOff {
                 return None;
             }
-            if lists.bypasses > 0 && pushed == Pushed::Spilled {
-                at.prefetch_next(lists, list);
-            }
+            are_scattered = lists.bypasses > 0 && pushed == Pushed::Spilled;
             if !leaving.bundles.is_empty() && (!list.is_emptying() || lists.burst.lasts()) {
                 at.set_depot_share(&lists.sizing, &mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);
@@ -81,6 +80,10 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             };
             self.count_drain(reason, leaving.frames());
             self.give_leaving(&mut leaving);
+        }
+        if are_scattered {
+            // Before the frees, these prefetches would compete with those of the blocks that are freed.
+            self.enter(|at, lists| at.prefetch_next(lists, list));
         }
         if due.frames > 0 {
             self.drain_frames(list, due);
