@@ -7,8 +7,8 @@ use super::{
 use crate::clock::thread_time;
 use framewright_peers::Peer;
 
-/// Passes over the huge blocks that are measured, after one that is not. A pass takes some 20 us. In the first one, a
-/// third of that is spent on loading the allocator's code into the caches, and the reading of the clock is a twentieth.
+/// Passes over the huge blocks that are measured, after one that is not. The first pass takes some 20 us, half as much again
+/// as the others, because the allocator's code is not in the caches. A reading of the clock takes nearly 1 us.
 const HUGE_PASSES: u32 = 32;
 
 /// Name and nanoseconds per operation.

@@ -304,7 +304,8 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
 
     /// Returns half of the frames to the zones that this CPU's lists have not needed since the last trim. To be called
     /// about once a second, for example by the timer, so that the frames of past bursts can become part of huge pages. A
-    /// CPU that allocates and frees keeps what it uses.
+    /// CPU that allocates and frees keeps what it uses. Blocks that no CPU has taken from the depots of the zones for a
+    /// second ([`Platform::now`]) return, too.
     ///
     /// [`Memory::trim_all`](crate::Memory::trim_all) does the same for all CPUs.
     pub fn trim(&mut self) {

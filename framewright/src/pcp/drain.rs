@@ -39,7 +39,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             return refusals;
         }
         let mut leaving = DrainBatch::new();
-        let mut are_scattered = false;
+        let mut scattered = false;
         let pushed = self.enter(|at, lists| {
             let of = match lists.sizing.lets_pageblocks_empty() {
                 true => at.zone.type_and_emptying(frame),
@@ -54,7 +54,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             if pushed == Pushed::SwitchedOff {
                 return None;
             }
-            are_scattered = lists.bypasses > 0 && pushed == Pushed::Spilled;
+            scattered = lists.bypasses > 0 && pushed == Pushed::Spilled;
             if !leaving.bundles.is_empty() && (!list.is_emptying() || lists.burst.lasts()) {
                 at.set_depot_share(&lists.sizing, &mut leaving, DrainReason::Capacity);
                 at.move_to_depot_share(&mut leaving);
@@ -81,7 +81,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             self.count_drain(reason, leaving.frames());
             self.give_leaving(&mut leaving);
         }
-        if are_scattered {
+        if scattered {
             // Before the frees, these prefetches would compete with those of the blocks that are freed.
             self.enter(|at, lists| at.prefetch_next(lists, list));
         }
@@ -100,7 +100,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
 
     /// Trims the lists, and returns the surplus of the depot.
     pub(crate) fn trim(&mut self) {
-        let frames = self.enter(|at, lists| at.unneeded(lists)).unwrap_or(0);
+        let frames = self.enter(|at, lists| at.take_unneeded(lists)).unwrap_or(0);
         if let Some(list) = ListIndex::from_number(0) {
             self.drain_frames(list, Due { reason: DrainReason::Trim, frames });
         }
@@ -197,7 +197,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
 
     /// Half of the frames that the store has held ever since the last call, because no allocation needed them. Rings are
     /// not counted: they hold little.
-    fn unneeded(&self, lists: &mut Lists<'m>) -> u64 {
+    fn take_unneeded(&self, lists: &mut Lists<'m>) -> u64 {
         let least = core::mem::replace(&mut lists.least_stored, lists.stored);
         // Without lists, the frames are in quarantine.
         let trims = self.tuning.pcp.trim && self.has_lists();
@@ -217,7 +217,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         let Some(list) = ListIndex::from_number(0) else { return refusals };
         let mut batch = Bundles::new();
         batch.limit_pageblocks(lists.sizing.hold_pageblocks());
-        let mut left = if reason == DrainReason::Trim { self.unneeded(lists) } else { u64::MAX };
+        let mut left =
+            if reason == DrainReason::Trim { self.take_unneeded(lists) } else { u64::MAX };
         loop {
             let moved = lists.select_bundles(self.context(), list, left, &mut batch);
             if moved == 0 {

@@ -159,7 +159,7 @@ pub struct PcpTuning {
     pub bundle_slots: Auto,
     /// The maximum number of pageblocks whose frames are returned under one hold of the zone lock.
     pub hold_pageblocks: Auto,
-    /// Whether trims return frames to the zone.
+    /// Whether trims return frames of the lists to the zone.
     pub trim: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A trim returns the frames to the zones that the lists of a CPU have not needed since the last one.
+//! A trim returns half of the frames to the zones that the lists of a CPU have not needed since the last one.
 
 use crate::support::machine::{Machine, Metadata, cpu};
 use framewright::{
@@ -7,22 +7,22 @@ use framewright::{
 };
 
 const FRAMES: u64 = 64 * 512;
-/// Frames of a burst, more than rings hold and fewer than a CPU may hold.
-const BURST: usize = 3000;
+/// Frames of a burst: more than rings hold, and fewer than the 2,048 that a CPU may hold.
+const BURST: usize = 1500;
 /// Frames that rings may hold, which trims leave alone.
 const RINGS: u64 = 256;
 
 type Token<'a, 'm> = CpuToken<'a, 'm, Machine>;
 
 /// A memory with two CPUs, whose lists may hold an eighth of it.
-fn with_setting(key: &str, value: &str, test: impl FnOnce(&Memory<'_, Machine>)) {
+fn with_trims(trims: &str, test: impl FnOnce(&Memory<'_, Machine>)) {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 2);
     for (key, value) in [
         ("zone.emptying_above", "512"),
         ("pcp.high_fraction", "8"),
         ("zone.min_free", "0"),
-        (key, value),
+        ("pcp.trim", trims),
     ] {
         config.tuning.set(key, value).unwrap();
     }
@@ -50,11 +50,11 @@ fn trim_often(mut trim: impl FnMut()) {
 
 #[test]
 fn each_trim_returns_half_of_what_a_past_burst_has_left() {
-    with_setting("pcp.trim", "on", |memory| {
+    with_trims("on", |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
-        burst(&mut token, BURST / 2);
+        burst(&mut token, BURST);
         let held = memory.held_by_cpus();
-        assert!(held >= BURST as u64 / 2, "{held}");
+        assert!(held >= BURST as u64, "{held}");
         token.trim();
         assert_eq!((memory.held_by_cpus(), drains(memory)), (held, 0), "needed just before");
         token.trim();
@@ -70,26 +70,26 @@ fn each_trim_returns_half_of_what_a_past_burst_has_left() {
 
 #[test]
 fn needed_frames_stay() {
-    with_setting("pcp.trim", "on", |memory| {
+    with_trims("on", |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
-        burst(&mut token, BURST / 2);
+        burst(&mut token, BURST);
         trim_often(|| {
-            burst(&mut token, BURST / 4);
+            burst(&mut token, BURST / 2);
             token.trim();
         });
         let held = memory.held_by_cpus();
-        assert!(held < BURST as u64 / 4 + 2 * RINGS, "{held} are held");
+        assert!(held < BURST as u64 / 2 + 2 * RINGS, "{held} are held");
         let refills = memory.stats().refills;
-        burst(&mut token, BURST / 4);
+        burst(&mut token, BURST / 2);
         assert_eq!(memory.stats().refills, refills, "frames were missing that were needed before");
     });
 }
 
 #[test]
 fn one_call_trims_all_cpus_whose_owners_sleep() {
-    with_setting("pcp.trim", "on", |memory| {
+    with_trims("on", |memory| {
         let mut tokens = [0, 1].map(|number| memory.cpu(cpu(number)).unwrap());
-        tokens.iter_mut().for_each(|token| burst(token, BURST / 2));
+        tokens.iter_mut().for_each(|token| burst(token, BURST));
         memory.trim_all();
         assert_eq!(drains(memory), 0);
         trim_often(|| memory.trim_all());
@@ -104,9 +104,9 @@ fn one_call_trims_all_cpus_whose_owners_sleep() {
 
 #[test]
 fn trims_can_be_switched_off() {
-    with_setting("pcp.trim", "off", |memory| {
+    with_trims("off", |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
-        burst(&mut token, BURST / 2);
+        burst(&mut token, BURST);
         let held = memory.held_by_cpus();
         for _ in 0..3 {
             token.trim();
