@@ -10,7 +10,7 @@
 use super::{
     Buddy, Bundles, Contents, FRAMES, MigrateType, Reserve, Want,
     levels::WORDS,
-    lists::QUARTILES,
+    lists::GRADES,
     pageblock::NIL,
     source::{RANKS, TargetFilter, class_of},
     take::take_from,
@@ -73,7 +73,7 @@ impl Buddy<'_> {
         for step in 0..RANKS {
             let class =
                 class_of(if filter.only_with_unmovable() { step } else { RANKS - 1 - step });
-            if class < order.get() * QUARTILES {
+            if class < order.get() * GRADES {
                 continue;
             }
             let mut at = self.lists.head_of(MigrateType::Movable, class);

@@ -23,18 +23,18 @@
 //! the pageblock. It is cleared when a refill takes from the pageblock, when the pageblock is
 //! wholly free, and when its type changes.
 
-use super::{Buddy, EMPTYING, FRAMES, MigrateType, TYPE_FLAGS};
+use super::{Buddy, EMPTYING, FRAMES, MigrateType, TYPE_FLAGS, pageblock::FULLEST};
 use crate::{sync::Ordering, types::PAGEBLOCK_ORDER};
 
 /// A quarter of a pageblock in frames, as a shift: above the limit, a free that makes the number of
 /// free frames pass a multiple of this sets the flag.
 const STEP_SHIFT: u8 = PAGEBLOCK_ORDER - 2;
 
-/// Whether the next free frame of a pageblock with `free` free frames may change the quartile of the
+/// Whether the next free frame of a pageblock with `free` free frames may change the grade of the
 /// pageblock, or may set the flag although the pageblock is above the limit.
 #[inline(always)]
 pub(super) fn passes_step(free: u16) -> bool {
-    (free + 1) & ((1 << STEP_SHIFT) - 2) == 0
+    (free + 1) & ((1 << STEP_SHIFT) - 2) == 0 || free == FULLEST
 }
 
 impl Buddy<'_> {

@@ -1,7 +1,7 @@
 //! Lists of pageblocks by migratetype and class.
 //!
 //! A pageblock with free frames is on exactly one list, unless it is isolated: that of its
-//! migratetype and its *class* (the order of its largest free block, and its fullness quartile).
+//! migratetype and its *class* (the order of its largest free block, and its grade of fullness).
 //! One bit per list tells whether the list is not empty. So one find-first-set finds the list of
 //! the smallest sufficient order with the fullest pageblocks. Wholly free pageblocks are not on
 //! linked lists but in the sets of [`Gigablocks`].
@@ -16,15 +16,15 @@ use crate::{
     types::{Order, PAGEBLOCK_ORDER},
 };
 
-/// Quartiles of fullness per order.
-pub(super) const QUARTILES: u8 = 4;
-const CLASSES: usize = (PAGEBLOCK_ORDER + 1) as usize * QUARTILES as usize;
+/// Grades of fullness per order.
+pub(super) const GRADES: u8 = 4;
+const CLASSES: usize = (PAGEBLOCK_ORDER + 1) as usize * GRADES as usize;
 
 /// How many pageblocks ahead a refill prefetches: as many as it visits in the time of a few cache misses.
 const LATEST: usize = 8;
 
-/// The class of wholly free pageblocks: highest order, emptiest quartile.
-pub(super) const FREE: u8 = Order::PAGEBLOCK.get() * QUARTILES + QUARTILES - 1;
+/// The class of wholly free pageblocks: highest order, emptiest grade.
+pub(super) const FREE: u8 = Order::PAGEBLOCK.get() * GRADES + GRADES - 1;
 
 /// A summary of the free blocks of a zone, in one word, so that it can be published. Four bits per
 /// order up to 9 tell which classes are not empty. One bit per order from 10 on tells whether the
@@ -40,7 +40,7 @@ impl Classes {
     /// Whether there is a free block of at least `order` outside of the high-atomic reserve.
     pub(crate) const fn offer(self, order: Order) -> bool {
         let first = if order.get() <= PAGEBLOCK_ORDER {
-            order.get() as usize * QUARTILES as usize
+            order.get() as usize * GRADES as usize
         } else {
             CLASSES + (order.get() - PAGEBLOCK_ORDER - 1) as usize
         };
@@ -87,11 +87,11 @@ impl<'m> Lists<'m> {
     }
 
     /// First pageblock of `migratetype` with a free block of `order`, from the best class that is not
-    /// empty: the lowest order that is at least `order`, and of that order the fullest quartile.
+    /// empty: the lowest order that is at least `order`, and of that order the fullest grade.
     #[inline]
     pub(super) fn first(&self, migratetype: MigrateType, order: u8) -> Option<u32> {
         let list = migratetype.listed()?;
-        let classes = self.nonempty[list] & !0 << (order * QUARTILES);
+        let classes = self.nonempty[list] & !0 << (order * GRADES);
         if classes == 0 {
             return None;
         }
@@ -133,18 +133,18 @@ impl<'m> Lists<'m> {
     }
 
     /// Of the pageblocks of `migratetype` whose largest free block has exactly `order`, the first
-    /// of the emptiest quartile.
+    /// of the emptiest grade.
     pub(super) fn emptiest(&self, migratetype: MigrateType, order: u8) -> Option<u32> {
         let list = migratetype.listed()?;
-        let classes = self.nonempty[list] >> (order * QUARTILES) & 0xf;
-        let quartile = classes.checked_ilog2()? as u8;
-        self.head(list, order * QUARTILES + quartile)
+        let classes = self.nonempty[list] >> (order * GRADES) & 0xf;
+        let grade = classes.checked_ilog2()? as u8;
+        self.head(list, order * GRADES + grade)
     }
 
     /// The summary of the free blocks of all types.
     pub(super) fn classes(&self) -> Classes {
         let [unmovable, movable, reclaimable, reserved] = self.nonempty;
-        let reserve = reserved.checked_ilog2().map_or(0, |class| class / u32::from(QUARTILES) + 1);
+        let reserve = reserved.checked_ilog2().map_or(0, |class| class / u32::from(GRADES) + 1);
         Classes(
             unmovable
                 | movable

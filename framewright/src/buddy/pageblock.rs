@@ -19,15 +19,22 @@ pub(super) const NIL: u32 = u32::MAX;
 /// Not on any list.
 pub(super) const UNLISTED: u8 = u8::MAX;
 
-/// The quartile of a pageblock with `free` free frames (at least one); 0 is the fullest.
+/// A pageblock with at most this many free frames is of the fullest grade.
+pub(super) const FULLEST: u16 = 16;
+
+/// The grade of fullness of a pageblock with `free` free frames (at least one); 0 is the fullest.
+///
+/// After much work, most pageblocks in use have few free frames. So the bounds are not quarters of a pageblock:
+/// those would not tell a pageblock with a hundred free frames from one with a single free frame.
 #[inline(always)]
-const fn quartile(free: u16) -> u8 {
-    ((free - 1) >> (PAGEBLOCK_ORDER - 2)) as u8
+const fn grade(free: u16) -> u8 {
+    const QUARTER: u16 = PAGEBLOCK_FRAMES as u16 / 4;
+    (free > FULLEST) as u8 + (free > QUARTER) as u8 + (free > 3 * QUARTER) as u8
 }
 
-/// The emptiest quartile with pageblocks that have fewer than `below` free frames.
-pub(super) fn quartile_below(below: u16) -> u8 {
-    quartile(below.saturating_sub(1).clamp(1, PAGEBLOCK_FRAMES as u16))
+/// The emptiest grade with pageblocks that have fewer than `below` free frames.
+pub(super) fn grade_below(below: u16) -> u8 {
+    grade(below.saturating_sub(1).clamp(1, PAGEBLOCK_FRAMES as u16))
 }
 
 /// Metadata of 512 frames: two cache lines. Protected by the zone lock.
@@ -52,7 +59,7 @@ pub(crate) struct Pageblock {
     pub(super) present: u16,
     /// The orders of the largest free blocks: of each word of the map, and of the whole map.
     pub(super) levels: Levels,
-    /// The class of the pageblock's list: 4 x order + quartile, or [`UNLISTED`].
+    /// The class of the pageblock's list: 4 x order + grade, or [`UNLISTED`].
     pub(super) class: u8,
     /// The type that the pageblock returns to when its isolation ends.
     pub(super) type_before_isolation: u8,
@@ -105,14 +112,14 @@ impl Pageblock {
     }
 
     /// The class of the list that the pageblock belongs on by its map. A class is one order of the
-    /// largest free block and one quartile of fullness (0: fullest).
+    /// largest free block and one grade of fullness (0: fullest).
     #[inline(always)]
     pub(super) fn proper_class(&self) -> u8 {
         let level = self.levels.whole();
         if level == 0 {
             return UNLISTED;
         }
-        (level - 1) * 4 + quartile(self.free)
+        (level - 1) * 4 + grade(self.free)
     }
 
     /// Replaces word `i` of the map.

@@ -8,14 +8,14 @@
 
 use super::{
     Buddy, Contents, FRAMES, Heads, MigrateType,
-    lists::QUARTILES,
-    pageblock::{NIL, Pageblock, quartile_below},
+    lists::GRADES,
+    pageblock::{NIL, Pageblock, grade_below},
 };
 use crate::types::PAGEBLOCK_ORDER;
 
 /// Number of list classes that a search reads: all but the class of wholly free pageblocks. A class
-/// is the order of the largest free block, and the quartile of fullness.
-pub(super) const RANKS: u8 = PAGEBLOCK_ORDER * QUARTILES;
+/// is the order of the largest free block, and the grade of fullness.
+pub(super) const RANKS: u8 = PAGEBLOCK_ORDER * GRADES;
 
 /// The pageblocks that may receive pages from another pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -240,7 +240,7 @@ impl Buddy<'_> {
         most: u32,
     ) -> (bool, u32) {
         let (mut headers, mut free) = (0, 0);
-        let fuller = (QUARTILES - 1 - quartile_below(filter.free_below)) * PAGEBLOCK_ORDER;
+        let fuller = (GRADES - 1 - grade_below(filter.free_below)) * PAGEBLOCK_ORDER;
         let mut next = self.first_listed(if filter.with_unmovable { 0 } else { fuller });
         while let Some(at) = next.filter(|_| free < frames) {
             if headers == most {
@@ -263,17 +263,17 @@ impl Buddy<'_> {
     }
 }
 
-/// The class with this rank in the search for sources. The emptiest quartile is first, and within
+/// The class with this rank in the search for sources. The emptiest grade is first, and within
 /// it the largest free block.
 pub(super) fn class_of(rank: u8) -> u8 {
-    let (quartile, order) = (rank / PAGEBLOCK_ORDER, rank % PAGEBLOCK_ORDER);
-    (PAGEBLOCK_ORDER - 1 - order) * QUARTILES + QUARTILES - 1 - quartile
+    let (grade, order) = (rank / PAGEBLOCK_ORDER, rank % PAGEBLOCK_ORDER);
+    (PAGEBLOCK_ORDER - 1 - order) * GRADES + GRADES - 1 - grade
 }
 
 /// The rank of a class: the inverse of [`class_of`].
 fn rank(class: u8) -> u8 {
-    let (order, quartile) = (class / QUARTILES, class % QUARTILES);
-    (QUARTILES - 1 - quartile) * PAGEBLOCK_ORDER + PAGEBLOCK_ORDER - 1 - order
+    let (order, grade) = (class / GRADES, class % GRADES);
+    (GRADES - 1 - grade) * PAGEBLOCK_ORDER + PAGEBLOCK_ORDER - 1 - order
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The fast search that compaction by two scanners begins with.
 
 use crate::{
-    buddy::{Buddy, MigrateType, lists::QUARTILES, pageblock::NIL},
+    buddy::{Buddy, MigrateType, lists::GRADES, pageblock::NIL},
     types::PAGEBLOCK_ORDER,
 };
 
@@ -19,8 +19,8 @@ impl Buddy<'_> {
     ) -> (Option<u32>, u32) {
         let (mut found, mut seen) = (None, 0);
         for free in (least..order.min(PAGEBLOCK_ORDER)).rev() {
-            for quartile in 0..QUARTILES {
-                let mut at = self.lists.head_of(MigrateType::Movable, free * QUARTILES + quartile);
+            for grade in 0..GRADES {
+                let mut at = self.lists.head_of(MigrateType::Movable, free * GRADES + grade);
                 while at != NIL && seen < entries {
                     seen += 1;
                     if is_eligible(at) && found.is_none_or(|before| better(at, before)) {

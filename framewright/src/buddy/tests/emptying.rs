@@ -75,6 +75,18 @@ fn the_pageblock_that_refills_use_is_the_fullest() {
     assert_eq!(flags, [true, true, false]);
 }
 
+/// Both pageblocks are less than a quarter free. The emptier one is the first of the two on lists.
+#[test]
+fn refills_use_a_nearly_full_pageblock_before_one_with_a_hundred_free_frames() {
+    let mut buddy = full(2);
+    free(&mut buddy, (0..32).step_by(2).chain((512..712).step_by(2)));
+    let (taken, _) = take(&mut buddy, want(0, MOVABLE, 1));
+    assert_eq!(taken[0] / FRAMES, 0, "{taken:?}");
+    // With one free frame more, it is not nearly full: it moves to the list of the other.
+    free(&mut buddy, taken.into_iter().chain([32]));
+    check(&buddy);
+}
+
 #[test]
 fn isolation_and_a_change_of_type_clear_the_flag() {
     let mut buddy = full(2);
