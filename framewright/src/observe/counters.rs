@@ -13,7 +13,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub enum DrainReason {
     /// The lists held more frames than their limit.
     Threshold,
-    /// A free of order 1 to 3 drained them.
+    /// A free of order 1 to 4 drained them.
     HighOrder,
     /// The store had no slot for more scattered frames.
     Capacity,

@@ -9,7 +9,7 @@ use crate::{
 pub(super) const RING: usize = 128;
 
 /// The largest small order: orders 0 to this one have lists by mobility.
-pub(super) const SMALL_ORDERS: u8 = 3;
+pub(super) const SMALL_ORDERS: u8 = 4;
 /// The number of types that have lists.
 const TYPES: u8 = MigrateType::PCP as u8;
 const SMALL_LISTS: u8 = (SMALL_ORDERS + 1) * TYPES;
@@ -20,8 +20,8 @@ const EMPTYING_LISTS: u8 = SMALL_LISTS;
 const PAGEBLOCK_LISTS: u8 = EMPTYING_LISTS + SMALL_ORDERS + 1;
 
 /// A list of a CPU. The lists are numbered in this order:
-/// * blocks of orders 0 to 3 by mobility, with the number 3 x order + type;
-/// * blocks of orders 0 to 3 in [emptying](crate::buddy::EMPTYING) pageblocks of all types; these
+/// * blocks of orders 0 to 4 by mobility, with the number 3 x order + type;
+/// * blocks of orders 0 to 4 in [emptying](crate::buddy::EMPTYING) pageblocks of all types; these
 ///   lists serve no request;
 /// * unmovable and reclaimable pageblocks;
 /// * movable pageblocks.
@@ -198,7 +198,7 @@ mod tests {
                 if let Some(list) = serving {
                     assert_eq!(list.order(), order);
                     assert_eq!(ListIndex::freeing_directly(order, of as u8), Some(list));
-                    assert_eq!(list.is_high_order(), (1..=3).contains(&order.get()));
+                    assert_eq!(list.is_high_order(), (1..=4).contains(&order.get()));
                 }
             }
             for of in MigrateType::PCP as u8..=u8::MAX {

@@ -5,7 +5,7 @@
 
 use super::{
     CpuPages, ListIndex, Lists, Sizing,
-    index::{RING, SMALL_ORDERS},
+    index::RING,
     packing::{pack, unpack},
     pages::ListsContext,
     probes::{probe_joined, probe_packed, probe_stored, probe_unpacked},
@@ -52,18 +52,18 @@ impl<'m> Lists<'m> {
         Some(self.ring(list)[len - 1])
     }
 
-    /// Fills an empty ring from the store. Returns the number of blocks.
-    ///
-    /// A bundle has at most eight blocks of order 3, half of what a full ring spills. So the ring gets two bundles.
+    /// Fills an empty ring from the store, to a half if the store has as many blocks. Several bundles may be needed: a
+    /// bundle of scattered frames has few blocks, and one of order 4 has four at most. Returns the number of blocks.
     fn fill(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
     ) -> Option<usize> {
-        let takes_two = list.order().get() == SMALL_ORDERS && context.pages.limit(list) >= 16;
+        let wanted = context.pages.limit(list).div_ceil(2).max(1);
         let mut len = 0;
-        for _ in 0..1 + u8::from(takes_two) {
-            let Some(bundle) = self.store.pop(list) else { break };
+        while len < wanted
+            && let Some(bundle) = self.store.pop(list)
+        {
             let filled = unpack(bundle, self.ring(list), len);
             self.set_stored(context, self.stored - (((filled - len) as u64) << list.order().get()));
             probe_stored(context, &self.store, list, bundle);

@@ -1,7 +1,7 @@
 //! Per-CPU page lists: most allocations and frees do not use the zone.
 //!
-//! A CPU has a list for each of the orders 0 to 3 by mobility, and two for pageblocks. Frees in
-//! pageblocks that are to become empty have a list for each of the orders 0 to 3 ([`emptying`]). A
+//! A CPU has a list for each of the orders 0 to 4 by mobility, and two for pageblocks. Frees in
+//! pageblocks that are to become empty have a list for each of the orders 0 to 4 ([`emptying`]). A
 //! list has two parts, a list of pageblocks only the first:
 //!
 //! * a *ring* of at most 128 blocks, used last in, first out: the block freed last is allocated

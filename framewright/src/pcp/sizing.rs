@@ -32,6 +32,8 @@ pub(crate) struct Sizing {
     seen: (u64, u64),
     /// Maximum of `alloc_factor`. A bulk free returns at most `batch << scale_max` frames.
     scale_max: u32,
+    /// The largest order with rings, apart from pageblocks.
+    max_order: u32,
     /// The high-order frees that drain.
     rule: HighOrderDrain,
     /// Frames freed in a row before a high-order free may drain.
@@ -114,6 +116,7 @@ impl Sizing {
             surplus: 0,
             seen: (0, 0),
             scale_max: tuning.scale_max,
+            max_order: tuning.max_order,
             rule: tuning.high_order_drain,
             burst: tuning.high_order_burst.or(|| match tuning.high_order_drain {
                 HighOrderDrain::EveryFree => batch,
@@ -137,6 +140,7 @@ impl Sizing {
             surplus: 0,
             seen: (0, 0),
             scale_max: 0,
+            max_order: 0,
             rule: HighOrderDrain::default(),
             burst: u32::MAX,
             keep_batch: false,
@@ -195,16 +199,20 @@ impl Sizing {
         self.high_max == 0
     }
 
+    fn has_rings(&self, order: Order) -> bool {
+        !self.is_disabled() && (order.get() <= self.max_order as u8 || order == Order::PAGEBLOCK)
+    }
+
     /// Blocks that the ring of a list may contain: two batches of frames, but at least 32 blocks,
     /// because otherwise a free of order 3, or any free in a small zone, would often spill. For
-    /// orders 0 to 3, the 32 blocks are limited to an eighth of the frames that the CPU may hold.
+    /// orders 0 to 4, the 32 blocks are limited to an eighth of the frames that the CPU may hold.
     /// No ring contains more frames than the CPU may hold. The ring for emptying pageblocks contains
     /// as many frames as one hold of the zone lock may free in different pageblocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
-        if self.is_disabled() {
+        let order = list.order();
+        if !self.has_rings(order) {
             return 0;
         }
-        let order = list.order();
         if list.is_emptying() {
             let blocks = (self.hold as usize >> order.get()).max(1);
             return if self.lets_pageblocks_empty() { blocks } else { 0 };
@@ -224,7 +232,7 @@ impl Sizing {
     /// Blocks to request from the zone for a list that has run out while the CPU holds `held`
     /// frames. With `zone_is_low` the lists do not grow, because that would starve other CPUs.
     pub(crate) fn on_refill(&mut self, order: Order, held: u64, zone_is_low: bool) -> u32 {
-        if self.high < self.batch || self.is_disabled() {
+        if self.high < self.batch || !self.has_rings(order) {
             return 1;
         }
         let mut frames = self.batch << self.alloc_factor;
@@ -339,7 +347,7 @@ mod tests {
         assert_eq!(limits(GIB, 2), [128, 64, 32, 32, 32]);
         assert_eq!(limits(GIB / 4, 2), [32, 32, 32, 32, 8]);
         // The CPU may hold 512 frames here, and 64 in the last case. An eighth of that limits the
-        // rings of orders 0 to 3.
+        // rings of orders 0 to 4.
         assert_eq!(limits(GIB / 16, 4), [32, 32, 16, 8, 1]);
         assert_eq!(limits(GIB / 64, 8), [8, 4, 2, 2, 0]);
     }

@@ -1,6 +1,6 @@
 //! The frames that a CPU has allocated and freed through its lists of a zone.
 //!
-//! The hot path counts them, and tests whether a free of order 1 to 3 may drain the lists. Such a free
+//! The hot path counts them, and tests whether a free of order 1 to 4 may drain the lists. Such a free
 //! takes the slow path, where the rule decides ([`Sizing::on_free`](super::Sizing::on_free)).
 //!
 //! Access: only the side that is inside the lists writes. Any CPU may read.
@@ -11,7 +11,7 @@ use crate::{
     types::Order,
 };
 
-/// No block of order 1 to 3 was freed yet.
+/// No block of order 1 to 4 was freed yet.
 const NEVER: u64 = u64::MAX;
 
 /// Counts of frames. The first two fields are in the first cache line of
@@ -22,9 +22,9 @@ pub(crate) struct Traffic {
     freed: AtomicU64,
     /// Frames allocated beyond one per request.
     allocated_beyond: AtomicU64,
-    /// `freed` after the last free of order 1 to 3, or [`NEVER`].
+    /// `freed` after the last free of order 1 to 4, or [`NEVER`].
     freed_after_high_order: AtomicU64,
-    /// No free of order 1 to 3 drains while `freed` is less.
+    /// No free of order 1 to 4 drains while `freed` is less.
     may_drain_from: AtomicU64,
 }
 
@@ -68,17 +68,17 @@ impl Traffic {
                 >= self.may_drain_from.load(Ordering::Relaxed)
     }
 
-    /// Lets a free of order 1 to 3 drain only once `freed` frames have been freed.
+    /// Lets a free of order 1 to 4 drain only once `freed` frames have been freed.
     pub(super) fn set_may_drain_from(&self, freed: u64) {
         self.may_drain_from.store(freed, Ordering::Relaxed);
     }
 
-    /// Whether the last free was of order 1 to 3.
+    /// Whether the last free was of order 1 to 4.
     pub(super) fn last_free_was_high_order(&self) -> bool {
         self.freed_after_high_order.load(Ordering::Relaxed) == self.freed.load(Ordering::Relaxed)
     }
 
-    /// Whether blocks of order 1 to 3 were freed since `freed` frames were freed.
+    /// Whether blocks of order 1 to 4 were freed since `freed` frames were freed.
     pub(super) fn has_freed_high_order_since(&self, freed: u64) -> bool {
         let last = self.freed_after_high_order.load(Ordering::Relaxed);
         last != NEVER && last > freed

@@ -78,7 +78,7 @@ pub enum BulkTake {
     SmallestFirst,
 }
 
-/// The condition on which a free of order 1 to 3 drains the lists of its CPU.
+/// The condition on which a free of order 1 to 4 drains the lists of its CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HighOrderDrain {
     /// Only the second of two consecutive such frees ("mm, pcp: avoid to drain PCP when process
@@ -143,6 +143,9 @@ pub struct PcpTuning {
     pub high_max_divisor_many: u32,
     /// A refill or bulk free moves at most batch << scale_max frames at once.
     pub scale_max: u32,
+    /// The largest order with lists, up to 4; pageblocks have lists anyway. Larger blocks are allocated from the zone and
+    /// freed to it.
+    pub max_order: u32,
     /// Share of the last-level cache of one CPU, in frames; 0: unknown. If it is above three
     /// batches, high-order frees do not drain lists with less than a batch.
     pub cache_frames: u32,
@@ -171,6 +174,7 @@ impl Default for PcpTuning {
             high_max_divisor: 8,
             high_max_divisor_many: 50,
             scale_max: 5,
+            max_order: 4,
             cache_frames: 0,
             bulk_free: BulkFree::default(),
             high_order_drain: HighOrderDrain::default(),

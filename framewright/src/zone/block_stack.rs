@@ -16,7 +16,8 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockKind(u8);
 
-/// The largest order that has kinds: the largest order below a pageblock that has per-CPU lists.
+/// The largest order that has kinds. Larger blocks pass from CPU to CPU through the buddy, where they merge: they are
+/// few.
 const LARGEST_ORDER: u8 = 3;
 
 impl BlockKind {

@@ -1,4 +1,4 @@
-//! Frees of orders 1 to 3 use the hot path. After a burst of frees, the second of two consecutive
+//! Frees of orders 1 to 4 use the hot path. After a burst of frees, the second of two consecutive
 //! frees of these orders drains the lists.
 #![cfg(not(framewright_tso))]
 
@@ -62,7 +62,7 @@ fn drains(memory: &Memory<'_, ProbedPlatform>, of_cpu: u16) -> u64 {
 
 #[test]
 fn pairs_of_all_listed_orders_use_the_hot_path() {
-    for of_order in [0, 1, 2, 3, 9] {
+    for of_order in [0, 1, 2, 3, 4, 9] {
         on_memory(&[], |memory, costs| {
             let mut token = memory.cpu(cpu(0)).unwrap();
             let pair = |token: &mut Token<'_, '_>| {
@@ -73,28 +73,51 @@ fn pairs_of_all_listed_orders_use_the_hot_path() {
             let slow = || cost_of(costs, Cost::SlowFree) + cost_of(costs, Cost::SlowAlloc);
             let before = slow();
             (0..1000).for_each(|_| pair(&mut token));
-            // A free of order 1 to 3 takes the slow path once per burst of 112 frames.
-            let most = if (1..=3).contains(&of_order) { (1000 << of_order) / 112 + 1 } else { 0 };
+            // A free of order 1 to 4 takes the slow path once per burst of 112 frames.
+            let most = if (1..=4).contains(&of_order) { (1000 << of_order) / 112 + 1 } else { 0 };
             assert!(slow() - before <= most, "order {of_order}: {}", slow() - before);
             assert_eq!(memory.stats().drained_frames, 0);
         });
     }
 }
 
+/// Without lists for an order, each of its blocks is allocated from the zone and freed to it. Nothing stays on a list.
 #[test]
-fn a_ring_of_order_3_is_filled_with_sixteen_blocks() {
-    on_memory(&[("pcp.high_order_burst", "100000")], |memory, costs| {
-        let mut token = memory.cpu(cpu(0)).unwrap();
-        let blocks = alloc(&mut token, 3, 64);
-        free(&mut token, blocks);
-        let refilled = memory.stats().refilled_frames;
-        let before = cost_of(costs, Cost::SlowAlloc);
-        let blocks = alloc(&mut token, 3, 64);
-        assert_eq!(memory.stats().refilled_frames, refilled);
-        // The blocks of one ring, and then 16 each.
-        assert_eq!(cost_of(costs, Cost::SlowAlloc) - before, 3);
-        free(&mut token, blocks);
-    });
+fn orders_above_the_largest_with_lists_use_the_zone() {
+    for max_order in 0..=4 {
+        on_memory(&[("pcp.max_order", &max_order.to_string())], |memory, _| {
+            let mut token = memory.cpu(cpu(0)).unwrap();
+            for of_order in 0..=4 {
+                let blocks = alloc(&mut token, of_order, 8);
+                free(&mut token, blocks);
+                let held = memory.held_by_cpus();
+                assert_eq!(held > 0, of_order <= max_order, "{of_order} of {max_order}: {held}");
+                memory.drain_all();
+            }
+        });
+    }
+}
+
+/// A bundle has at most eight blocks of order 3, and four of order 4.
+#[test]
+fn a_ring_is_filled_to_a_half_from_several_bundles() {
+    for (of_order, batch) in [(3, "127"), (4, "255")] {
+        // Rings have space for 32 blocks.
+        let settings = [("pcp.high_order_burst", "100000"), ("pcp.batch", batch)];
+        on_memory(&settings, |memory, costs| {
+            let mut token = memory.cpu(cpu(0)).unwrap();
+            let blocks = alloc(&mut token, of_order, 48);
+            free(&mut token, blocks);
+            let refilled = memory.stats().refilled_frames;
+            let before = cost_of(costs, Cost::SlowAlloc);
+            let blocks = alloc(&mut token, of_order, 48);
+            assert_eq!(memory.stats().refilled_frames, refilled);
+            // The ring has 16 to 32 blocks, and each fill gets 16.
+            let fills = cost_of(costs, Cost::SlowAlloc) - before;
+            assert!((1..=2).contains(&fills), "order {of_order}: {fills}");
+            free(&mut token, blocks);
+        });
+    }
 }
 
 /// The number of drains after each free. One CPU allocates, and another one frees a burst of pages,
@@ -120,9 +143,9 @@ fn the_second_of_two_consecutive_frees_drains() {
     let second = [("pcp.high_order_burst", "112")];
     assert_eq!(drains_after_each(&second, &[1, 0, 2, 0, 3, 3, 1]), [0, 0, 0, 0, 0, 1, 1]);
     assert_eq!(
-        drains_after_each(&second, &[1, 9, 2, 4, 3]),
+        drains_after_each(&second, &[1, 9, 2, 5, 4]),
         [0, 0, 0, 0, 1],
-        "frees of order 4, which has no list, were counted"
+        "frees of order 5, which has no list, were counted"
     );
     let every = [("pcp.high_order_burst", "112"), ("pcp.high_order_drain", "every-free")];
     assert_eq!(drains_after_each(&every, &[1, 0, 2, 0, 3, 3]), [1, 1, 2, 2, 3, 4]);

@@ -7,7 +7,7 @@
 //! | `bypass`       | allocation without a CPU token, as in interrupt handlers                      |
 //! | `callbacks`    | a platform calls the memory from its trace hook                               |
 //! | `depot`        | blocks that one CPU freed and another one allocates                           |
-//! | `high_order`   | orders 1 to 3 on the hot path                                                 |
+//! | `high_order`   | orders 1 to 4 on the hot path                                                 |
 //! | `hotplug`      | memory hotplug, balloons, free page reporting                                 |
 //! | `in_use`       | memory in use from the start, and frees by frame number                       |
 //! | `isolated`     | isolation between two holds of the zone lock                                  |

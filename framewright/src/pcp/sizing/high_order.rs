@@ -1,12 +1,12 @@
-//! The rule by which a free of order 1 to 3 drains the lists of its CPU
+//! The rule by which a free of order 1 to 4 drains the lists of its CPU
 //! ([`HighOrderDrain`](crate::tuning::HighOrderDrain)).
 //!
 //! Blocks of these orders that a CPU frees were often allocated on another CPU, which needs them again, as with the two
-//! ends of a network socket. A free of order 1 to 3 drains the lists if all of this holds:
+//! ends of a network socket. A free of order 1 to 4 drains the lists if all of this holds:
 //!
 //! | condition | only with |
 //! |---|---|
-//! | the free before it, through the same lists, was of order 1 to 3, too | second-consecutive |
+//! | the free before it, through the same lists, was of order 1 to 4, too | second-consecutive |
 //! | at least a burst of frames was freed in a row | |
 //! | the CPU has freed at least a burst more frames than it has allocated | second-consecutive |
 //! | the lists hold at least a batch; tested only if the CPU's cache is large (`keep_batch`) | |
@@ -18,7 +18,7 @@
 //! again. With second-consecutive, a drain resets both to 0.
 //!
 //! Both are updated from the frames allocated and freed since the last update: when a list is refilled from the zone,
-//! when a ring spills, and when a free of order 1 to 3 would complete a burst if no frame had been
+//! when a ring spills, and when a free of order 1 to 4 would complete a burst if no frame had been
 //! allocated since the last update. Until then no free can drain. So the hot path only compares the
 //! frames freed so far with a limit, [`Sizing::may_drain_from`].
 
@@ -50,12 +50,12 @@ impl Sizing {
         if may_drain && is_second && self.missing() == 0 { self.drain_burst(held()) } else { 0 }
     }
 
-    /// A free of order 1 to 3 may drain once this number of frames has been freed through the lists.
+    /// A free of order 1 to 4 may drain once this number of frames has been freed through the lists.
     pub(in crate::pcp) fn may_drain_from(&self) -> u64 {
         self.seen.1 + self.missing()
     }
 
-    /// Frames that must still be freed before a free of order 1 to 3 may drain, if no frame is allocated meanwhile.
+    /// Frames that must still be freed before a free of order 1 to 4 may drain, if no frame is allocated meanwhile.
     fn missing(&self) -> u64 {
         let in_a_row = u64::from(self.burst.saturating_sub(self.free_count));
         match self.rule {
