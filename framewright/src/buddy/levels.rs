@@ -91,6 +91,18 @@ impl Levels {
         (from..WORDS).find(|&i| self.words[i] > order)
     }
 
+    /// The words with free bits, in ascending order.
+    #[inline(always)]
+    pub(super) fn words_with_free(&self) -> impl Iterator<Item = usize> + use<> {
+        // A byte for each word.
+        let mut left = u64::from_le_bytes(self.words);
+        core::iter::from_fn(move || {
+            let i = (left != 0).then(|| left.trailing_zeros() as usize / 8)?;
+            left &= !(0xff << (8 * i));
+            Some(i)
+        })
+    }
+
     /// The first word of a free block of `order` (6 to 9), taken from the smallest block that
     /// suffices.
     pub(super) fn best_words(&self, order: u8) -> Option<usize> {

@@ -5,7 +5,7 @@
 
 use super::{
     Buddy, Bundle, Bundles, Fallback, Heads, MigrateType, Part, Reserve, WORDS_SHIFT, Want, Watch,
-    levels::WORDS,
+    levels::{Levels, WORDS},
     lists::Lists,
     pageblock::{NIL, Pageblock},
     word::{self, WORD_ORDER},
@@ -211,6 +211,10 @@ pub(super) fn take_from(
         finish(block, index, first, 1, want.order, movable, known, out);
         return;
     }
+    let missing = want.blocks - out.blocks();
+    if order == 0 && u32::from(block.free) <= missing && out.free_slots() >= WORDS as u32 {
+        return take_all(block, index, movable, known, out);
+    }
     let mut from = 0;
     while out.blocks() < want.blocks && !out.is_full() {
         // A batch of single frames uses up the free frames of the pageblock in ascending order.
@@ -225,6 +229,28 @@ pub(super) fn take_from(
         finish(block, index, i, heads, want.order, movable, known, out);
         from = i;
     }
+}
+
+/// Takes all free frames of a pageblock, each as a block. `out` has space for a bundle of each word.
+#[inline]
+fn take_all(
+    block: &mut Pageblock,
+    index: u32,
+    movable: bool,
+    known: Option<&Heads>,
+    out: &mut Bundles,
+) {
+    for i in block.levels.words_with_free() {
+        let heads = block.map[i];
+        if let Some(known) = known {
+            known.add(i, heads);
+        }
+        let word = (index << WORDS_SHIFT) + i as u32;
+        out.push(Bundle { word, heads, order: Order::ZERO });
+    }
+    block.map = [0; WORDS];
+    block.count_taken(block.free, movable);
+    block.levels = Levels::NOTHING_FREE;
 }
 
 /// The heads to take from a word: at least one, at most `limit`, about `missing`.

@@ -125,8 +125,8 @@ impl<'m> Lists<'m> {
         pushed
     }
 
-    /// Puts bundles from the zone on the ring of a list if that is empty and half of it is enough, else only the first
-    /// one, and the rest into the store. Bundles for which `stays` returns `false` are appended to `leaving`.
+    /// Puts bundles from the zone on the ring of a list if that is empty, until it is half full, and the rest into the
+    /// store. Bundles for which `stays` returns `false` are appended to `leaving`.
     pub(super) fn accept(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -135,43 +135,31 @@ impl<'m> Lists<'m> {
         stays: impl Fn(Bundle) -> bool,
         leaving: &mut Bundles,
     ) {
-        let order = list.order();
-        if order == Order::PAGEBLOCK {
-            return self.accept_pageblocks(context, list, bundles.as_slice(), stays, leaving);
+        let bundles = bundles.as_slice();
+        if list.order() == Order::PAGEBLOCK {
+            return self.accept_pageblocks(context, list, bundles, stays, leaving);
         }
-        if context.pages.len(list) == 0
-            && bundles.blocks() as usize <= context.pages.limit(list) / 2
-        {
-            return self.accept_on_ring(context, list, bundles.as_slice(), stays, leaving);
-        }
-        let mut stored = self.stored + bundles.frames();
-        for &bundle in bundles.as_slice().iter().filter(|bundle| bundle.heads != 0) {
-            stored -= if !stays(bundle) {
-                leave(leaving, bundle)
-            } else if context.pages.len(list) == 0 && context.pages.limit(list) > 0 {
-                probe_unpacked(context, bundle);
-                let len = unpack(bundle, self.ring(list), 0);
-                context.pages.set_len(list, len);
-                (len as u64) << order.get()
-            } else {
+        let mut len = context.pages.len(list);
+        let most = if len == 0 { context.pages.limit(list) as u32 / 2 } else { 0 };
+        let mut blocks = 0;
+        let fits = |bundle: &&Bundle| {
+            blocks += bundle.blocks();
+            blocks <= most
+        };
+        let fitting = bundles.iter().take_while(fits).count();
+        let mut stored = self.stored;
+        for &bundle in bundles.iter().skip(fitting).filter(|bundle| bundle.heads != 0) {
+            if stays(bundle) {
                 probe_stored(context, &self.store, list, bundle);
-                insert(&mut self.store, list, bundle, leaving)
-            };
+                stored += bundle.frame_count();
+                stored -= insert(&mut self.store, list, bundle, leaving);
+            } else {
+                leave(leaving, bundle);
+            }
         }
         self.set_stored(context, stored);
-    }
-
-    /// Puts bundles on an empty ring, so that the lowest block of the first one is allocated first.
-    fn accept_on_ring(
-        &mut self,
-        context: ListsContext<'_, 'm, impl Platform>,
-        list: ListIndex,
-        bundles: &[Bundle],
-        stays: impl Fn(Bundle) -> bool,
-        leaving: &mut Bundles,
-    ) {
-        let mut len = 0;
-        for &bundle in bundles.iter().rev().filter(|bundle| bundle.heads != 0) {
+        // The lowest block of the first bundle is allocated first.
+        for &bundle in bundles.iter().take(fitting).rev().filter(|bundle| bundle.heads != 0) {
             if stays(bundle) {
                 probe_unpacked(context, bundle);
                 len = unpack(bundle, self.ring(list), len);
