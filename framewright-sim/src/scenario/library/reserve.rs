@@ -13,7 +13,7 @@ use crate::{
 const RESERVE: u32 = 1012;
 /// An urgent request, of an order that the per-CPU lists do not store: no other frame leaves the
 /// zone for it.
-const URGENT: Request = Request::new(Order::new(4).expect("small"), MigrateType::Movable).urgent();
+const URGENT: Request = Request::new(Order::new(5).expect("small"), MigrateType::Movable).urgent();
 
 /// CPUs 0 and 1 allocate as much as they can get. CPU 2 makes an urgent request, and an ordinary
 /// one while it holds that block.
