@@ -158,7 +158,7 @@ const FLUSH_COSTS: [&str; 7] = [
 ];
 
 /// The gain of readers by batches, in percent of their time, if interrupts and flushes cost
-/// nothing. The mean of six seeds, because single seeds differ from it by up to three points.
+/// nothing. The mean of twelve seeds, because single seeds differ from it by up to three points.
 fn gain_without_costs(mut paging: Paging) -> f64 {
     for key in FLUSH_COSTS {
         paging.spec = paging.spec.scaled(key, 0.0).unwrap();
@@ -168,7 +168,7 @@ fn gain_without_costs(mut paging: Paging) -> f64 {
         let [off, all] = [0, 1].map(|side| median(&result.runs[side], "elapsed_s"));
         100.0 * (off - all) / off
     };
-    (1..=6).map(gain).sum::<f64>() / 6.0
+    (1..=12).map(gain).sum::<f64>() / 12.0
 }
 
 #[test]

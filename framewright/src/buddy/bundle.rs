@@ -127,6 +127,31 @@ impl Bundles {
         Some(frames)
     }
 
+    /// Adds single frames of pageblock `index`, of which the batch has none yet: the numbers of the words that have any,
+    /// and the frames of each. They are `count` frames in all, and there is space for a bundle of each word. Inlined: the
+    /// copy of a bundle that was passed through memory would wait for the stores of its fields.
+    #[inline(always)]
+    pub(super) fn push_words(
+        &mut self,
+        index: u32,
+        words: impl Iterator<Item = (usize, u64)>,
+        count: u16,
+    ) {
+        let slots = self.items.get_mut(self.len..).unwrap_or_default();
+        for (slot, (i, heads)) in slots.iter_mut().zip(words) {
+            slot.write(Bundle {
+                word: (index << WORDS_SHIFT) + i as u32,
+                heads,
+                order: Order::ZERO,
+            });
+            self.len += 1;
+        }
+        self.pageblocks += 1;
+        self.last_pageblock = index;
+        self.blocks += u32::from(count);
+        self.frames += u64::from(count);
+    }
+
     /// Adds different whole pageblocks, each as a bundle, as far as there is space. Returns their number.
     #[inline(always)]
     pub(crate) fn push_pageblocks(&mut self, first_frames: impl Iterator<Item = u32>) -> usize {
@@ -201,8 +226,10 @@ impl Bundles {
                 frames += bundle.frame_count();
             }
         }
-        self.last_pageblock = items[..kept].last().map_or(u32::MAX, |bundle| bundle.pageblock());
+        self.last_pageblock =
+            items.get(kept.wrapping_sub(1)).map_or(u32::MAX, |bundle| bundle.pageblock());
         self.len = kept;
+        self.pageblocks = self.pageblocks.min(kept as u32);
         self.blocks -= blocks;
         self.frames -= frames;
     }

@@ -240,14 +240,13 @@ fn take_all(
     known: Option<&Heads>,
     out: &mut Bundles,
 ) {
-    for i in block.levels.words_with_free() {
-        let heads = block.map[i];
+    let words = block.levels.words_with_free().map(|i| (i, block.map[i]));
+    let taken = words.inspect(|&(i, heads)| {
         if let Some(known) = known {
             known.add(i, heads);
         }
-        let word = (index << WORDS_SHIFT) + i as u32;
-        out.push(Bundle { word, heads, order: Order::ZERO });
-    }
+    });
+    out.push_words(index, taken, block.free);
     block.map = [0; WORDS];
     block.count_taken(block.free, movable);
     block.levels = Levels::NOTHING_FREE;

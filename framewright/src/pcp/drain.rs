@@ -195,13 +195,14 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Due { reason: DrainReason::Threshold, frames }
     }
 
-    /// Half of the frames that the store has held ever since the last call, because no allocation needed them. Rings are
-    /// not counted: they hold little.
+    /// Half of the frames that the store has held ever since the last call, because no allocation needed them. Fewer than a
+    /// word of them stay: the store returns whole words, and so would return frames that were needed. Rings are not
+    /// counted: they hold little.
     fn take_unneeded(&self, lists: &mut Lists<'m>) -> u64 {
         let least = core::mem::replace(&mut lists.least_stored, lists.stored);
         // Without lists, the frames are in quarantine.
         let trims = self.tuning.pcp.trim && self.has_lists();
-        if trims { least.div_ceil(2) } else { 0 }
+        if trims && least >= 64 { least.div_ceil(2) } else { 0 }
     }
 
     /// Returns all blocks of the lists to the zone, or some that are not needed if the reason is a trim, for a drainer

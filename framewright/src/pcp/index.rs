@@ -5,7 +5,7 @@ use crate::{
     types::{MigrateType, Order, Request},
 };
 
-/// The size of a ring in blocks: two batches.
+/// The size of a ring in blocks: two batches of a large zone.
 pub(super) const RING: usize = 128;
 
 /// The largest small order: orders 0 to this one have lists by mobility.

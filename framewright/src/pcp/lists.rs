@@ -98,7 +98,7 @@ impl<'m> Lists<'m> {
         pages.set_stored(0);
     }
 
-    /// Puts a block on its ring. If the ring is full, its colder half goes to the store first;
+    /// Puts a block on its ring. If the ring is full, its coldest blocks go to the store first;
     /// blocks that this displaces from the store are appended to `leaving`.
     pub(super) fn push(
         &mut self,
@@ -115,7 +115,7 @@ impl<'m> Lists<'m> {
         if context.pages.len(list) >= limit {
             match list.is_emptying() {
                 true => self.spill_emptying(context, list, leaving),
-                false => self.spill(context, list, limit.div_ceil(2), leaving),
+                false => self.spill_full(context, list, limit, leaving),
             }
             pushed = Pushed::Spilled;
         }
@@ -256,6 +256,26 @@ impl<'m> Lists<'m> {
         places.copy_from_slice(blocks);
         context.pages.set_len(list, len + blocks.len());
         true
+    }
+
+    /// Makes space on a full ring. A CPU that frees without allocating moves half of the ring, because more frees will
+    /// follow. Otherwise few blocks move, so that no free takes long.
+    fn spill_full(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+        list: ListIndex,
+        limit: usize,
+        leaving: &mut Bundles,
+    ) {
+        let (allocated, _) = context.pages.traffic.frames();
+        let mut count = limit - limit / 2;
+        if core::mem::replace(&mut self.allocated_before, allocated) != allocated {
+            count = count.min(self.sizing.hold_pageblocks() as usize);
+            // The store was last used long ago, and is probably not in the caches.
+            let coldest = self.rings[list.get()].iter().take(count);
+            self.store.prefetch(list.order(), coldest);
+        }
+        self.spill(context, list, count, leaving);
     }
 
     /// Moves up to `count` blocks of a ring, the coldest, into the store; pageblocks go to `leaving` instead.

@@ -7,7 +7,7 @@
 //! * a *ring* of at most 128 blocks, used last in, first out: the block freed last is allocated
 //!   first, while it is in the cache. The hot path uses the ring only;
 //! * behind the ring the [`BundleStore`], shared by all lists of the CPU: colder frames, kept as
-//!   masks of 64 neighbours. A full ring moves its colder half into the store, where neighbouring
+//!   masks of 64 neighbours. A full ring moves its coldest blocks into the store, where neighbouring
 //!   frames are joined *before* any lock is taken; an empty ring is filled from the store.
 //!
 //! The zone is used when the store has no block of the list, when the CPU has more frames than its

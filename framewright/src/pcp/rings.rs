@@ -17,6 +17,8 @@ pub(crate) struct Lists<'m> {
     /// Blocks that still bypass the store.
     pub(super) bypasses: u16,
     pub(super) burst: Burst,
+    /// The count of frames allocated, at the last move of blocks from a full ring.
+    pub(super) allocated_before: u64,
     /// Frames in the store and in quarantine.
     pub(super) stored: u64,
     /// The minimum of `stored` since the last trim.
@@ -41,14 +43,15 @@ impl<'m> Lists<'m> {
             (&raw mut (*at).used).write(0);
             (&raw mut (*at).bypasses).write(0);
             (&raw mut (*at).burst).write(Burst::default());
+            (&raw mut (*at).allocated_before).write(0);
             (&raw mut (*at).stored).write(0);
             (&raw mut (*at).least_stored).write(0);
             (&raw mut (*at).sizing).write(Sizing::disabled());
             // A field that is missing above is missing here: the compiler refuses it.
             #[rustfmt::skip]
             let Self {
-                rings: _, store: _, quarantine: _, ran_out: _, used: _, bypasses: _, burst: _, stored: _,
-                least_stored: _, sizing: _,
+                rings: _, store: _, quarantine: _, ran_out: _, used: _, bypasses: _, burst: _, allocated_before: _,
+                stored: _, least_stored: _, sizing: _,
             } = &*at;
         }
     }

@@ -34,6 +34,8 @@ pub(crate) struct Sizing {
     scale_max: u32,
     /// The largest order with rings, apart from pageblocks.
     max_order: u32,
+    /// Batches of frames for which a ring has space.
+    ring_batches: u32,
     /// The high-order frees that drain.
     rule: HighOrderDrain,
     /// Frames freed in a row before a high-order free may drain.
@@ -117,6 +119,7 @@ impl Sizing {
             seen: (0, 0),
             scale_max: tuning.scale_max,
             max_order: tuning.max_order,
+            ring_batches: tuning.ring_batches,
             rule: tuning.high_order_drain,
             burst: tuning.high_order_burst.or(|| match tuning.high_order_drain {
                 HighOrderDrain::EveryFree => batch,
@@ -141,6 +144,7 @@ impl Sizing {
             seen: (0, 0),
             scale_max: 0,
             max_order: 0,
+            ring_batches: 1,
             rule: HighOrderDrain::default(),
             burst: u32::MAX,
             keep_batch: false,
@@ -203,11 +207,11 @@ impl Sizing {
         !self.is_disabled() && (order.get() <= self.max_order as u8 || order == Order::PAGEBLOCK)
     }
 
-    /// Blocks that the ring of a list may contain: two batches of frames, but at least 32 blocks,
-    /// because otherwise a free of order 3, or any free in a small zone, would often spill. For
-    /// orders 0 to 4, the 32 blocks are limited to an eighth of the frames that the CPU may hold.
-    /// No ring contains more frames than the CPU may hold. The ring for emptying pageblocks contains
-    /// as many frames as one hold of the zone lock may free in different pageblocks.
+    /// Blocks that the ring of a list may contain: some batches of frames ([`PcpTuning::ring_batches`]), but at least 16
+    /// times as many blocks, because otherwise a free of order 2 or 3, or any free in a small zone, would often spill.
+    /// For orders 0 to 4, the least number of blocks is limited to an eighth of the frames that the CPU may hold. No
+    /// ring contains more frames than the CPU may hold. The ring for emptying pageblocks contains as many frames as one
+    /// hold of the zone lock may free in different pageblocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         let order = list.order();
         if !self.has_rings(order) {
@@ -219,10 +223,10 @@ impl Sizing {
         }
         // A batch is usually one less than a power of two. With one frame more, whole words of the
         // map spill.
-        let frames = 2 * (self.batch + 1);
+        let frames = self.ring_batches * (self.batch + 1);
         let least = match order {
             Order::PAGEBLOCK => 32,
-            _ => ((self.high_max / 8) >> order.get()).clamp(2, 32),
+            _ => ((self.high_max / 8) >> order.get()).min(16 * self.ring_batches).max(2),
         };
         let blocks = (frames >> order.get()).max(least);
         let affordable = (u64::from(self.high_max) >> order.get()) as u32;
@@ -336,20 +340,23 @@ mod tests {
     }
 
     #[test]
-    fn rings_hold_two_batches_or_32_blocks() {
-        let limits = |managed, cpus| {
-            let sizing = Sizing::new(&PcpTuning::default(), managed, managed / 500, cpus, 4096);
-            [0, 1, 2, 3, 9].map(|order| {
+    fn rings_hold_some_batches_or_16_blocks_for_each() {
+        let limits = |ring_batches, managed, cpus| {
+            let tuning = PcpTuning { ring_batches, ..PcpTuning::default() };
+            let sizing = Sizing::new(&tuning, managed, managed / 500, cpus, 4096);
+            [0, 1, 2, 3, 4, 9].map(|order| {
                 let order = Order::new(order).unwrap();
                 sizing.ring_limit(ListIndex::serving(order, MigrateType::Movable).unwrap())
             })
         };
-        assert_eq!(limits(GIB, 2), [128, 64, 32, 32, 32]);
-        assert_eq!(limits(GIB / 4, 2), [32, 32, 32, 32, 8]);
+        assert_eq!(limits(4, GIB, 2), [128, 128, 64, 64, 64, 32]);
+        assert_eq!(limits(2, GIB, 2), [128, 64, 32, 32, 32, 32]);
+        assert_eq!(limits(1, GIB, 2), [64, 32, 16, 16, 16, 32]);
+        assert_eq!(limits(4, GIB / 4, 2), [64, 64, 64, 64, 32, 8]);
         // The CPU may hold 512 frames here, and 64 in the last case. An eighth of that limits the
         // rings of orders 0 to 4.
-        assert_eq!(limits(GIB / 16, 4), [32, 32, 16, 8, 1]);
-        assert_eq!(limits(GIB / 64, 8), [8, 4, 2, 2, 0]);
+        assert_eq!(limits(4, GIB / 16, 4), [64, 32, 16, 8, 4, 1]);
+        assert_eq!(limits(4, GIB / 64, 8), [8, 4, 2, 2, 2, 0]);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 use super::ListIndex;
 use crate::{
     buddy::{Bundle, Bundles},
+    sync::Address,
     types::{Order, set::NumberSet},
 };
 
@@ -113,6 +114,15 @@ impl<'m> BundleStore<'m> {
     pub(super) fn line_of(&self, list: ListIndex, word: u32) -> u32 {
         const SLOTS: usize = 64 / size_of::<Slot>();
         (slot_of(word, list.order(), self.slots.len() - 1) / SLOTS) as u32
+    }
+
+    /// Prefetches the slots of the words of blocks of `order`.
+    #[inline(never)]
+    pub(super) fn prefetch<'b>(&self, order: Order, frames: impl Iterator<Item = &'b u32>) {
+        let (slots, mask) = (Address::of(&*self.slots), self.slots.len() - 1);
+        for frame in frames {
+            slots.prefetch(slot_of(frame / 64, order, mask) as u32);
+        }
     }
 
     /// Whether the store contains this block for a list.

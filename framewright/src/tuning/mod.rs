@@ -146,6 +146,9 @@ pub struct PcpTuning {
     /// The largest order with lists, up to 4; pageblocks have lists anyway. Larger blocks are allocated from the zone and
     /// freed to it.
     pub max_order: u32,
+    /// A ring of orders 0 to 4 has space for this many batches of frames (1 to 4), and for at least 16 times as many
+    /// blocks, but for at most 128 blocks.
+    pub ring_batches: u32,
     /// Share of the last-level cache of one CPU, in frames; 0: unknown. If it is above three
     /// batches, high-order frees do not drain lists with less than a batch.
     pub cache_frames: u32,
@@ -160,7 +163,9 @@ pub struct PcpTuning {
     /// Slots per CPU for bundles, rounded up to a power of two. A bundle is a 64-bit mask of free
     /// frames within 64 neighbouring ones.
     pub bundle_slots: Auto,
-    /// The maximum number of pageblocks whose frames are returned under one hold of the zone lock.
+    /// The maximum number of pageblocks whose frames are returned under one hold of the zone lock. Also the maximum number
+    /// of blocks that a free moves from a full ring to the store if the CPU has allocated since the last such move.
+    /// Without allocations in between, half of the ring moves.
     pub hold_pageblocks: Auto,
     /// Whether trims return frames of the lists to the zone.
     pub trim: bool,
@@ -175,6 +180,7 @@ impl Default for PcpTuning {
             high_max_divisor_many: 50,
             scale_max: 5,
             max_order: 4,
+            ring_batches: 4,
             cache_frames: 0,
             bulk_free: BulkFree::default(),
             high_order_drain: HighOrderDrain::default(),

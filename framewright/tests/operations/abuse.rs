@@ -159,21 +159,22 @@ fn a_double_free_is_refused_while_the_first_is_on_a_list() {
 
 #[test]
 fn a_double_free_is_refused_while_the_first_is_in_the_store() {
+    const FRAMES: usize = 320;
     on_memory(Hardening::Checked, |memory, token| {
-        let frames: Vec<Pfn> = (0..400).map(|_| alloc(token, 0).into_raw().0).collect();
+        let frames: Vec<Pfn> = (0..FRAMES).map(|_| alloc(token, 0).into_raw().0).collect();
         // SAFETY: the frames were blocks until `into_raw`.
         let mut free = |pfn: Pfn| unsafe { token.free_raw(pfn, Order::ZERO) };
         // A ring of the CPU list contains far fewer frames, so most of these frames are in the
         // store behind it. Neighbours are freed far apart in time.
-        let scattered = |i: usize| frames[i * 7 % 400];
-        (0..400).for_each(|i| free(scattered(i)).unwrap());
+        let scattered = |i: usize| frames[i * 7 % FRAMES];
+        (0..FRAMES).for_each(|i| free(scattered(i)).unwrap());
         assert!(memory.held_by_cpus() > 200, "most of the frames have left the lists of the CPU");
-        for i in 0..400 {
+        for i in 0..FRAMES {
             assert_eq!(free(scattered(i)), Err(FreeError::AlreadyFree), "frame {i}");
         }
         memory.drain_all();
         memory.check().unwrap();
-        assert_eq!((memory.free(), memory.stats().refused_frees), (MANAGED, 400));
+        assert_eq!((memory.free(), memory.stats().refused_frees), (MANAGED, FRAMES as u64));
     });
 }
 

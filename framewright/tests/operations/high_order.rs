@@ -103,7 +103,8 @@ fn orders_above_the_largest_with_lists_use_the_zone() {
 fn a_ring_is_filled_to_a_half_from_several_bundles() {
     for (of_order, batch) in [(3, "127"), (4, "255")] {
         // Rings have space for 32 blocks.
-        let settings = [("pcp.high_order_burst", "100000"), ("pcp.batch", batch)];
+        let settings =
+            [("pcp.high_order_burst", "100000"), ("pcp.batch", batch), ("pcp.ring_batches", "2")];
         on_memory(&settings, |memory, costs| {
             let mut token = memory.cpu(cpu(0)).unwrap();
             let blocks = alloc(&mut token, of_order, 48);

@@ -2,8 +2,14 @@
 //! next to one another meet in the store.
 
 use crate::support::machine::{Machine, cpu};
-use framewright::{Block, Config, FrameRange, Memory, MigrateType, Order, Pfn, Request};
-use framewright_fakes::leaked;
+use framewright::{
+    Block, Config, FrameRange, Memory, MigrateType, Order, Pfn, Request, platform::Cost,
+};
+use framewright_fakes::{FakePlatform, ProbeCall, leaked};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 const FRAMES: u64 = 64 * 512;
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
@@ -61,4 +67,54 @@ fn refilled_frames_are_allocated_in_ascending_order() {
     }
     blocks.into_iter().flatten().for_each(|block| token.free(block).unwrap());
     memory.check().unwrap();
+}
+
+/// A ring of a CPU has space for 128 frames. A free that finds it full moves half of it if the CPU only frees, and few
+/// frames if it has allocated since the last such free.
+#[test]
+fn a_free_between_allocations_moves_few_blocks() {
+    for (cpus, hold, between) in [(1, "auto", 16), (8, "auto", 16), (9, "auto", 64), (1, "5", 5)] {
+        let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
+        let mut config = Config::new(&map, cpus);
+        for (key, value) in [
+            ("zone.emptying_above", "512"),
+            ("zone.min_free", "0"),
+            ("pcp.batch", "63"),
+            ("pcp.bundle_slots", "2048"),
+            ("pcp.hold_pageblocks", hold),
+        ] {
+            config.tuning.set(key, value).unwrap();
+        }
+        let moved = Arc::new(AtomicU32::new(0));
+        let heard = Arc::clone(&moved);
+        let platform = FakePlatform::default().probed();
+        platform.on_probe(move |call| {
+            if let ProbeCall::Cost(Cost::StoreBundles, bundles) = call {
+                heard.fetch_add(bundles, Ordering::Relaxed);
+            }
+        });
+        let memory = leaked(platform, &config);
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let mut blocks: Vec<_> = (0..FRAMES).map_while(|_| token.alloc(PAGE).ok()).collect();
+        blocks.sort_unstable_by_key(|block| block.pfn());
+        // Each frame is in a word of its own.
+        let (scattered, others): (Vec<_>, Vec<_>) =
+            blocks.into_iter().partition(|block| block.pfn().get() % 64 == 0);
+        let mut scattered = scattered.into_iter();
+        let moved_by = |token: &mut framewright::CpuToken<'_, '_, _>, block| {
+            moved.store(0, Ordering::Relaxed);
+            token.free(block).unwrap();
+            moved.load(Ordering::Relaxed)
+        };
+        let mut free_until_moved = |token: &mut _| {
+            scattered.by_ref().map(|block| moved_by(token, block)).find(|&moved| moved > 0)
+        };
+        assert_eq!(free_until_moved(&mut token), Some(between), "{cpus} CPUs, hold {hold}");
+        assert_eq!(free_until_moved(&mut token), Some(64));
+        let block = token.alloc(PAGE).unwrap();
+        assert_eq!(moved_by(&mut token, block), 0);
+        assert_eq!(free_until_moved(&mut token), Some(between));
+        scattered.chain(others).for_each(|block| token.free(block).unwrap());
+        memory.check().unwrap();
+    }
 }
