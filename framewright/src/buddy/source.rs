@@ -142,7 +142,8 @@ impl Sources {
 
 impl Buddy<'_> {
     /// Searches one piece for sources that `is_eligible` accepts, and keeps those with the fewest
-    /// pages to move.
+    /// pages to move. On the lists, a piece ends with the grade of fullness in which it found any:
+    /// all further pageblocks have more pages.
     pub(crate) fn find_sources(
         &self,
         search: Search,
@@ -161,8 +162,17 @@ impl Buddy<'_> {
                 found.insert(pages, at);
             }
             next = self.place_after(at, search);
+            let is_last_of_grade = next.is_some_and(|next| self.grade(next) != self.grade(at));
+            if found.len > 0 && is_last_of_grade && !search.is_by_address() {
+                break;
+            }
         }
         Searched { headers, resume: next }
+    }
+
+    /// The grade of fullness of a listed pageblock.
+    fn grade(&self, index: u32) -> u8 {
+        self.blocks[index as usize].class % GRADES
     }
 
     /// Start of a piece of a search.

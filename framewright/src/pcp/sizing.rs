@@ -253,8 +253,8 @@ impl Sizing {
             return 1;
         }
         // A pageblock is larger than any batch, so for pageblocks the factor counts blocks instead
-        // of frames.
-        let blocks = (frames >> order.get()).max(1 << self.alloc_factor.min(4));
+        // of frames, up to a whole ring.
+        let blocks = (frames >> order.get()).max(1 << self.alloc_factor.min(5));
         blocks.min((space >> order.get()).max(2)).max(2)
     }
 
@@ -365,6 +365,14 @@ mod tests {
         let asked: std::vec::Vec<u32> =
             (0..7).map(|_| sizing.on_refill(Order::ZERO, 0, false)).collect();
         assert_eq!(asked, [63, 126, 252, 504, 1008, 2016, 2016]);
+    }
+
+    #[test]
+    fn refills_of_pageblocks_double_up_to_a_ring() {
+        let mut sizing = sizing(64 * GIB);
+        let asked: std::vec::Vec<u32> =
+            (0..7).map(|_| sizing.on_refill(Order::PAGEBLOCK, 0, false)).collect();
+        assert_eq!(asked, [2, 4, 8, 16, 32, 32, 32]);
     }
 
     #[test]

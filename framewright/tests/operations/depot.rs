@@ -161,7 +161,7 @@ fn few_cpus_use_the_depot_for_frames_of_others() {
         }
         let stats = memory.cpu_stats(cpu(1)).unwrap();
         assert!(stats.to_depot > FRAMES * 3 / 4, "{stats:?}");
-        assert!(stats.zone_lock_acquisitions < FRAMES / 8, "{stats:?}");
+        assert!(stats.zone_lock_acquisitions < FRAMES / 16, "{stats:?}");
         kept.into_iter().for_each(|block| second.free(block).unwrap());
         drop((first, second));
         memory.drain_all();

@@ -11,7 +11,7 @@ fn is_emptying(buddy: &Buddy<'_>, index: usize) -> bool {
 }
 
 /// A buddy with all frames of its pageblocks allocated as single frames.
-fn full(pageblocks: usize) -> Buddy<'static> {
+pub(super) fn full(pageblocks: usize) -> Buddy<'static> {
     let mut buddy = buddy(pageblocks);
     buddy.set_emptying_above(128);
     for frame in 0..pageblocks as u32 * FRAMES {
@@ -20,7 +20,7 @@ fn full(pageblocks: usize) -> Buddy<'static> {
     buddy
 }
 
-fn free(buddy: &mut Buddy<'_>, frames: impl Iterator<Item = u32>) {
+pub(super) fn free(buddy: &mut Buddy<'_>, frames: impl Iterator<Item = u32>) {
     frames.for_each(|frame| assert_eq!(give(buddy, frame, 0).count, 0));
 }
 

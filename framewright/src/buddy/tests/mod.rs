@@ -12,6 +12,7 @@ mod model;
 mod random;
 mod ranges;
 mod refused;
+mod sources;
 
 /// A buddy over `pageblocks` pageblocks of free movable frames.
 fn buddy(pageblocks: usize) -> Buddy<'static> {
