@@ -12,20 +12,33 @@ use crate::{
     types::{Event, MigrateType, Order, Pfn},
 };
 
+/// Lists that nobody trims are trimmed when the CPU has allocated this many times as many frames as they may hold: mixed
+/// traffic has then replaced about half of the CPU's share of the zone.
+const TRIM_AFTER: u64 = 4;
+
+/// The maximum number of frames that one spill returns for such a trim.
+const TRIM_AT_ONCE: u64 = 256;
+
 /// The frames that must leave the lists after a free, and the reason.
 #[derive(Clone, Copy)]
 pub(super) struct Due {
     pub(super) reason: DrainReason,
     pub(super) frames: u64,
+    /// Whether one batch is enough. The next spill drains another batch, so that no free waits for more than one.
+    pub(super) is_bounded: bool,
 }
 
 impl Due {
-    const NOTHING: Self = Self { reason: DrainReason::Threshold, frames: 0 };
+    const NOTHING: Self = Self::now(DrainReason::Threshold, 0);
 
-    /// Whether one batch is enough. If the lists are still too long after it, the next spill drains
-    /// another batch, so that no free waits for more than one.
-    pub(super) fn is_bounded(self) -> bool {
-        self.reason == DrainReason::Threshold
+    /// All of the frames leave.
+    pub(super) const fn now(reason: DrainReason, frames: u64) -> Self {
+        Self { reason, frames, is_bounded: false }
+    }
+
+    /// One batch leaves, of up to the given number of frames.
+    fn bounded(reason: DrainReason, frames: u64) -> Self {
+        Self { reason, frames, is_bounded: true }
     }
 }
 
@@ -94,7 +107,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     /// Returns all blocks of the lists to the zone.
     pub(crate) fn drain(&mut self, reason: DrainReason) {
         if let Some(list) = ListIndex::from_number(0) {
-            self.drain_frames(list, Due { reason, frames: u64::MAX });
+            self.drain_frames(list, Due::now(reason, u64::MAX));
         }
     }
 
@@ -102,7 +115,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
     pub(crate) fn trim(&mut self) {
         let frames = self.enter(|at, lists| at.take_unneeded(lists)).unwrap_or(0);
         if let Some(list) = ListIndex::from_number(0) {
-            self.drain_frames(list, Due { reason: DrainReason::Trim, frames });
+            self.drain_frames(list, Due::now(DrainReason::Trim, frames));
         }
         self.trim_whole_depot();
     }
@@ -120,7 +133,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             let moved = self.enter(|at, lists| {
                 at.set_depot_share(&lists.sizing, &mut leaving, due.reason);
                 leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
-                let list = if due.is_bounded() { lists.leaving(list) } else { list };
+                let list = if due.is_bounded { lists.leaving(list) } else { list };
                 at.select_leaving(lists, list, left, &mut leaving)
             });
             let moved = moved.unwrap_or(0);
@@ -130,7 +143,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             self.count_drain(due.reason, moved);
             self.give_leaving(&mut leaving);
             left = left.saturating_sub(moved);
-            if due.is_bounded() {
+            if due.is_bounded {
                 return;
             }
         }
@@ -187,12 +200,28 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         let held = || self.pages.held();
         let frames = lists.sizing.on_free(&self.pages.traffic, (list, order), spilled, held);
         if frames > 0 || !spilled {
-            return Due { reason: DrainReason::HighOrder, frames };
+            return Due::now(DrainReason::HighOrder, frames);
         }
         // Other rings are not counted: they hold little (`Sizing::ring_limit`).
         let held = lists.stored + ((self.pages.len(list) as u64) << order.get());
         let frames = lists.sizing.on_spill(held, self.zone_is_low());
-        Due { reason: DrainReason::Threshold, frames }
+        if frames > 0 {
+            return Due::bounded(DrainReason::Threshold, frames);
+        }
+        Due::bounded(DrainReason::Trim, self.trim_by_traffic(lists))
+    }
+
+    /// Frames to return to the zone after a spill, because they were not needed while the CPU allocated
+    /// [`TRIM_AFTER`] times as many as its lists may hold.
+    fn trim_by_traffic(&self, lists: &mut Lists<'m>) -> u64 {
+        let (allocated, _) = self.pages.traffic.frames();
+        let (_, high_max) = lists.sizing.bounds();
+        if allocated - lists.trimmed_at >= TRIM_AFTER * high_max {
+            lists.unneeded = self.take_unneeded(lists);
+        }
+        let frames = lists.unneeded.min(TRIM_AT_ONCE);
+        lists.unneeded -= frames;
+        frames
     }
 
     /// Half of the frames that the store has held ever since the last call, because no allocation needed them. Fewer than a
@@ -200,6 +229,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// counted: they hold little.
     fn take_unneeded(&self, lists: &mut Lists<'m>) -> u64 {
         let least = core::mem::replace(&mut lists.least_stored, lists.stored);
+        (lists.trimmed_at, _) = self.pages.traffic.frames();
         // Without lists, the frames are in quarantine.
         let trims = self.tuning.pcp.trim && self.has_lists();
         if trims && least >= 64 { least.div_ceil(2) } else { 0 }

@@ -23,6 +23,10 @@ pub(crate) struct Lists<'m> {
     pub(super) stored: u64,
     /// The minimum of `stored` since the last trim.
     pub(super) least_stored: u64,
+    /// The count of frames allocated, at the last trim.
+    pub(super) trimmed_at: u64,
+    /// Frames that the last trim by traffic has still to return.
+    pub(super) unneeded: u64,
     pub(super) sizing: Sizing,
 }
 
@@ -46,12 +50,14 @@ impl<'m> Lists<'m> {
             (&raw mut (*at).allocated_before).write(0);
             (&raw mut (*at).stored).write(0);
             (&raw mut (*at).least_stored).write(0);
+            (&raw mut (*at).trimmed_at).write(0);
+            (&raw mut (*at).unneeded).write(0);
             (&raw mut (*at).sizing).write(Sizing::disabled());
             // A field that is missing above is missing here: the compiler refuses it.
             #[rustfmt::skip]
             let Self {
                 rings: _, store: _, quarantine: _, ran_out: _, used: _, bypasses: _, burst: _, allocated_before: _,
-                stored: _, least_stored: _, sizing: _,
+                stored: _, least_stored: _, trimmed_at: _, unneeded: _, sizing: _,
             } = &*at;
         }
     }

@@ -209,9 +209,10 @@ impl Sizing {
 
     /// Blocks that the ring of a list may contain: some batches of frames ([`PcpTuning::ring_batches`]), but at least 16
     /// times as many blocks, because otherwise a free of order 2 or 3, or any free in a small zone, would often spill.
-    /// For orders 0 to 4, the least number of blocks is limited to an eighth of the frames that the CPU may hold. No
-    /// ring contains more frames than the CPU may hold. The ring for emptying pageblocks contains as many frames as one
-    /// hold of the zone lock may free in different pageblocks.
+    /// This least number is limited to a 32nd of the frames that the CPU may hold, for order 0 to an eighth, so that the
+    /// rings of all orders up to 4 and all types together hold at most as many. No ring contains more frames than the
+    /// CPU may hold. The ring for emptying pageblocks contains as many frames as one hold of the zone lock may free in
+    /// different pageblocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         let order = list.order();
         if !self.has_rings(order) {
@@ -224,13 +225,15 @@ impl Sizing {
         // A batch is usually one less than a power of two. With one frame more, whole words of the
         // map spill.
         let frames = self.ring_batches * (self.batch + 1);
+        let affordable = |share| (self.high_max / share) >> order.get();
         let least = match order {
             Order::PAGEBLOCK => 32,
-            _ => ((self.high_max / 8) >> order.get()).min(16 * self.ring_batches).max(2),
+            _ => affordable(if order == Order::ZERO { 8 } else { 32 })
+                .min(16 * self.ring_batches)
+                .max(2),
         };
         let blocks = (frames >> order.get()).max(least);
-        let affordable = (u64::from(self.high_max) >> order.get()) as u32;
-        (blocks.min(affordable) as usize).min(RING)
+        (blocks.min(affordable(1)) as usize).min(RING)
     }
 
     /// Blocks to request from the zone for a list that has run out while the CPU holds `held`
@@ -349,13 +352,13 @@ mod tests {
                 sizing.ring_limit(ListIndex::serving(order, MigrateType::Movable).unwrap())
             })
         };
-        assert_eq!(limits(4, GIB, 2), [128, 128, 64, 64, 64, 32]);
+        assert_eq!(limits(4, GIB, 2), [128, 128, 64, 64, 32, 32]);
         assert_eq!(limits(2, GIB, 2), [128, 64, 32, 32, 32, 32]);
         assert_eq!(limits(1, GIB, 2), [64, 32, 16, 16, 16, 32]);
-        assert_eq!(limits(4, GIB / 4, 2), [64, 64, 64, 64, 32, 8]);
-        // The CPU may hold 512 frames here, and 64 in the last case. An eighth of that limits the
-        // rings of orders 0 to 4.
-        assert_eq!(limits(4, GIB / 16, 4), [64, 32, 16, 8, 4, 1]);
+        assert_eq!(limits(4, GIB / 4, 2), [64, 64, 32, 16, 8, 8]);
+        // The CPU may hold 512 frames here, and 64 in the last case. An eighth of that limits the ring of order 0, a
+        // 32nd those of orders 1 to 4.
+        assert_eq!(limits(4, GIB / 16, 4), [64, 8, 4, 2, 2, 1]);
         assert_eq!(limits(4, GIB / 64, 8), [8, 4, 2, 2, 2, 0]);
     }
 

@@ -29,7 +29,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             self.count_drain(due.reason, moved);
             self.trace_drained(self.blocks_of(gone.as_slice()));
             left = left.saturating_sub(moved);
-            if due.is_bounded() {
+            if due.is_bounded {
                 return;
             }
         }

@@ -167,7 +167,8 @@ pub struct PcpTuning {
     /// of blocks that a free moves from a full ring to the store if the CPU has allocated since the last such move.
     /// Without allocations in between, half of the ring moves.
     pub hold_pageblocks: Auto,
-    /// Whether trims return frames of the lists to the zone.
+    /// Whether trims return frames of the lists to the zone: those that the embedder requests, and those after four times
+    /// as many allocations as the lists may hold frames.
     pub trim: bool,
 }
 

@@ -115,3 +115,34 @@ fn trims_can_be_switched_off() {
         assert_eq!((memory.held_by_cpus(), drains(memory)), (held, 0));
     });
 }
+
+#[test]
+fn lists_that_nobody_trims_return_what_traffic_does_not_need() {
+    for (trims, returns) in [("on", true), ("off", false)] {
+        with_trims(trims, |memory| {
+            let mut token = memory.cpu(cpu(0)).unwrap();
+            burst(&mut token, BURST);
+            let held = memory.held_by_cpus();
+            // The lists may hold 2,048 frames. After four times as many allocations a trim follows.
+            let bursts = |token: &mut Token<'_, '_>, allocated: usize| {
+                (0..allocated / (BURST / 4)).for_each(|_| burst(token, BURST / 4));
+            };
+            bursts(&mut token, 4 * 2048 - 2 * BURST);
+            assert_eq!(drains(memory), 0, "too early");
+            for _ in 0..40 {
+                if drains(memory) == 0 {
+                    burst(&mut token, BURST / 4);
+                }
+            }
+            let stats = memory.stats();
+            assert!(stats.drained_frames <= drains(memory) * (256 + 63), "{stats:?}");
+            bursts(&mut token, 40 * 2048);
+            assert_eq!(drains(memory) > 0, returns);
+            let left = memory.held_by_cpus();
+            assert_eq!(left < BURST as u64 / 4 + RINGS, returns, "{left} of {held} are left");
+            let refills = memory.stats().refills;
+            bursts(&mut token, BURST);
+            assert_eq!(memory.stats().refills, refills, "needed frames were returned");
+        });
+    }
+}
