@@ -219,7 +219,8 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         if allocated - lists.trimmed_at >= TRIM_AFTER * high_max {
             lists.unneeded = self.take_unneeded(lists);
         }
-        let frames = lists.unneeded.min(TRIM_AT_ONCE);
+        // Frames that were needed after the trim began stay.
+        let frames = lists.unneeded.min(TRIM_AT_ONCE).min(lists.least_stored);
         lists.unneeded -= frames;
         frames
     }

@@ -48,6 +48,15 @@ fn trim_often(mut trim: impl FnMut()) {
     (0..16).for_each(|_| trim());
 }
 
+/// Bursts that spill once, until traffic trims the lists or a multiple of the traffic for that is over.
+fn until_first_trim(memory: &Memory<'_, Machine>, token: &mut Token<'_, '_>) {
+    for _ in 0..400 {
+        if drains(memory) == 0 {
+            burst(token, 70);
+        }
+    }
+}
+
 #[test]
 fn each_trim_returns_half_of_what_a_past_burst_has_left() {
     with_trims("on", |memory| {
@@ -129,11 +138,7 @@ fn lists_that_nobody_trims_return_what_traffic_does_not_need() {
             };
             bursts(&mut token, 4 * 2048 - 2 * BURST);
             assert_eq!(drains(memory), 0, "too early");
-            for _ in 0..40 {
-                if drains(memory) == 0 {
-                    burst(&mut token, BURST / 4);
-                }
-            }
+            until_first_trim(memory, &mut token);
             let stats = memory.stats();
             assert!(stats.drained_frames <= drains(memory) * (256 + 63), "{stats:?}");
             bursts(&mut token, 40 * 2048);
@@ -145,4 +150,17 @@ fn lists_that_nobody_trims_return_what_traffic_does_not_need() {
             assert_eq!(memory.stats().refills, refills, "needed frames were returned");
         });
     }
+}
+
+#[test]
+fn a_trim_ends_when_frames_are_needed() {
+    with_trims("on", |memory| {
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        burst(&mut token, 2000);
+        until_first_trim(memory, &mut token);
+        let before = drains(memory);
+        assert!(before > 0);
+        burst(&mut token, 2000);
+        assert_eq!(drains(memory), before);
+    });
 }
