@@ -40,7 +40,7 @@ impl<'m> Quarantine<'m> {
         if self.len == self.slots.len() {
             return false;
         }
-        let at = (self.first + self.len) % self.slots.len();
+        let at = self.place(self.len);
         self.slots[at] = block;
         self.len += 1;
         self.frames += block.order.frames();
@@ -51,9 +51,15 @@ impl<'m> Quarantine<'m> {
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         self.len = self.len.checked_sub(1)?;
         let block = self.slots[self.first];
-        self.first = (self.first + 1) % self.slots.len();
+        self.first = self.place(1);
         self.frames -= block.order.frames();
         Some(block)
+    }
+
+    /// The slot that is `ahead` slots behind the first, around the end.
+    fn place(&self, ahead: usize) -> usize {
+        let at = self.first + ahead;
+        if at < self.slots.len() { at } else { at - self.slots.len() }
     }
 }
 

@@ -12,13 +12,6 @@ use crate::{
     types::{Event, MigrateType, Order, Pfn},
 };
 
-/// Lists that nobody trims are trimmed when the CPU has allocated this many times as many frames as they may hold: mixed
-/// traffic has then replaced about half of the CPU's share of the zone.
-const TRIM_AFTER: u64 = 4;
-
-/// The maximum number of frames that one spill returns for such a trim.
-const TRIM_AT_ONCE: u64 = 256;
-
 /// The frames that must leave the lists after a free, and the reason.
 #[derive(Clone, Copy)]
 pub(super) struct Due {
@@ -113,7 +106,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
 
     /// Trims the lists, and returns the surplus of the depot.
     pub(crate) fn trim(&mut self) {
-        let frames = self.enter(|at, lists| at.take_unneeded(lists)).unwrap_or(0);
+        let frames = self.enter(|at, lists| at.begin_trim(lists)).unwrap_or(0);
         if let Some(list) = ListIndex::from_number(0) {
             self.drain_frames(list, Due::now(DrainReason::Trim, frames));
         }
@@ -211,29 +204,23 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         Due::bounded(DrainReason::Trim, self.trim_by_traffic(lists))
     }
 
-    /// Frames to return to the zone after a spill, because they were not needed while the CPU allocated
-    /// [`TRIM_AFTER`] times as many as its lists may hold.
+    /// Frames to return to the zone after a spill, because they were not needed during much traffic.
     fn trim_by_traffic(&self, lists: &mut Lists<'m>) -> u64 {
         let (allocated, _) = self.pages.traffic.frames();
         let (_, high_max) = lists.sizing.bounds();
-        if allocated - lists.trimmed_at >= TRIM_AFTER * high_max {
-            lists.unneeded = self.take_unneeded(lists);
+        if lists.trims.is_due(allocated, high_max) {
+            let frames = self.begin_trim(lists);
+            lists.trims.spread(frames);
         }
-        // Frames that were needed after the trim began stay.
-        let frames = lists.unneeded.min(TRIM_AT_ONCE).min(lists.least_stored);
-        lists.unneeded -= frames;
-        frames
+        lists.trims.next_batch()
     }
 
-    /// Half of the frames that the store has held ever since the last call, because no allocation needed them. Fewer than a
-    /// word of them stay: the store returns whole words, and so would return frames that were needed. Rings are not
-    /// counted: they hold little.
-    fn take_unneeded(&self, lists: &mut Lists<'m>) -> u64 {
-        let least = core::mem::replace(&mut lists.least_stored, lists.stored);
-        (lists.trimmed_at, _) = self.pages.traffic.frames();
+    /// The number of frames that a trim returns.
+    fn begin_trim(&self, lists: &mut Lists<'m>) -> u64 {
+        let (allocated, _) = self.pages.traffic.frames();
+        let unneeded = lists.trims.begin(lists.stored, allocated);
         // Without lists, the frames are in quarantine.
-        let trims = self.tuning.pcp.trim && self.has_lists();
-        if trims && least >= 64 { least.div_ceil(2) } else { 0 }
+        if self.tuning.pcp.trim && self.has_lists() { unneeded } else { 0 }
     }
 
     /// Returns all blocks of the lists to the zone, or some that are not needed if the reason is a trim, for a drainer
@@ -249,8 +236,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         let Some(list) = ListIndex::from_number(0) else { return refusals };
         let mut batch = Bundles::new();
         batch.limit_pageblocks(lists.sizing.hold_pageblocks());
-        let mut left =
-            if reason == DrainReason::Trim { self.take_unneeded(lists) } else { u64::MAX };
+        let mut left = if reason == DrainReason::Trim { self.begin_trim(lists) } else { u64::MAX };
         loop {
             let moved = lists.select_bundles(self.context(), list, left, &mut batch);
             if moved == 0 {

@@ -351,7 +351,7 @@ impl<'m> Lists<'m> {
 
     pub(super) fn set_stored(&mut self, context: ListsContext<'_, 'm, impl Platform>, frames: u64) {
         self.stored = frames;
-        self.least_stored = self.least_stored.min(frames);
+        self.trims.observe(frames);
         context.pages.set_stored(frames);
     }
 }

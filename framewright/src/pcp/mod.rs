@@ -55,6 +55,7 @@ mod rings;
 mod sizing;
 mod store;
 mod traffic;
+mod trim;
 #[cfg(feature = "compare")]
 mod under_lock;
 

@@ -1,7 +1,7 @@
 //! The rings of one CPU, the store behind them, and the other data that only code inside the owner
 //! protocol uses.
 
-use super::{ListIndex, Sizing, index::RING, store::BundleStore, traffic::Burst};
+use super::{ListIndex, Sizing, index::RING, store::BundleStore, traffic::Burst, trim::Trims};
 use crate::hardening::Quarantine;
 
 /// The lists of one CPU for one zone, without their hot fields, which are in [`CpuPages`](super::CpuPages).
@@ -21,12 +21,7 @@ pub(crate) struct Lists<'m> {
     pub(super) allocated_before: u64,
     /// Frames in the store and in quarantine.
     pub(super) stored: u64,
-    /// The minimum of `stored` since the last trim.
-    pub(super) least_stored: u64,
-    /// The count of frames allocated, at the last trim.
-    pub(super) trimmed_at: u64,
-    /// Frames that the last trim by traffic has still to return.
-    pub(super) unneeded: u64,
+    pub(super) trims: Trims,
     pub(super) sizing: Sizing,
 }
 
@@ -49,15 +44,13 @@ impl<'m> Lists<'m> {
             (&raw mut (*at).burst).write(Burst::default());
             (&raw mut (*at).allocated_before).write(0);
             (&raw mut (*at).stored).write(0);
-            (&raw mut (*at).least_stored).write(0);
-            (&raw mut (*at).trimmed_at).write(0);
-            (&raw mut (*at).unneeded).write(0);
+            (&raw mut (*at).trims).write(Trims::default());
             (&raw mut (*at).sizing).write(Sizing::disabled());
             // A field that is missing above is missing here: the compiler refuses it.
             #[rustfmt::skip]
             let Self {
                 rings: _, store: _, quarantine: _, ran_out: _, used: _, bypasses: _, burst: _, allocated_before: _,
-                stored: _, least_stored: _, trimmed_at: _, unneeded: _, sizing: _,
+                stored: _, trims: _, sizing: _,
             } = &*at;
         }
     }

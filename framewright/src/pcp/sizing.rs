@@ -209,10 +209,10 @@ impl Sizing {
 
     /// Blocks that the ring of a list may contain: some batches of frames ([`PcpTuning::ring_batches`]), but at least 16
     /// times as many blocks, because otherwise a free of order 2 or 3, or any free in a small zone, would often spill.
-    /// This least number is limited to a 32nd of the frames that the CPU may hold, for order 0 to an eighth, so that the
-    /// rings of all orders up to 4 and all types together hold at most as many. No ring contains more frames than the
-    /// CPU may hold. The ring for emptying pageblocks contains as many frames as one hold of the zone lock may free in
-    /// different pageblocks.
+    /// This least number is limited to a 32nd of the frames that the CPU may hold, for order 0 to an eighth: for all
+    /// orders up to 4 and three types, these are three quarters of them. No ring contains more frames than the CPU may
+    /// hold. The ring for emptying pageblocks contains as many frames as one hold of the zone lock may free in different
+    /// pageblocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         let order = list.order();
         if !self.has_rings(order) {
@@ -363,19 +363,13 @@ mod tests {
     }
 
     #[test]
-    fn refills_double_while_there_is_room() {
-        let mut sizing = sizing(16 * GIB);
-        let asked: std::vec::Vec<u32> =
-            (0..7).map(|_| sizing.on_refill(Order::ZERO, 0, false)).collect();
-        assert_eq!(asked, [63, 126, 252, 504, 1008, 2016, 2016]);
-    }
-
-    #[test]
-    fn refills_of_pageblocks_double_up_to_a_ring() {
-        let mut sizing = sizing(64 * GIB);
-        let asked: std::vec::Vec<u32> =
-            (0..7).map(|_| sizing.on_refill(Order::PAGEBLOCK, 0, false)).collect();
-        assert_eq!(asked, [2, 4, 8, 16, 32, 32, 32]);
+    fn refills_double_while_there_is_room_and_pageblocks_up_to_a_ring() {
+        let asked = |managed, order| {
+            let mut sizing = sizing(managed);
+            [(); 7].map(|()| sizing.on_refill(order, 0, false))
+        };
+        assert_eq!(asked(16 * GIB, Order::ZERO), [63, 126, 252, 504, 1008, 2016, 2016]);
+        assert_eq!(asked(64 * GIB, Order::PAGEBLOCK), [2, 4, 8, 16, 32, 32, 32]);
     }
 
     #[test]
