@@ -47,11 +47,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
         let mut leaving = DrainBatch::new();
         let mut scattered = false;
         let pushed = self.enter(|at, lists| {
-            let of = match lists.sizing.lets_pageblocks_empty() {
-                true => at.zone.type_and_emptying(frame),
-                false => at.zone.type_number(frame),
-            };
-            let list = ListIndex::freeing(order, of)?;
+            let list = at.list_of_freed(lists, frame, order)?;
             leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
             if lists.bypasses > 0 {
                 at.pass_on(lists, list, &mut leaving);

@@ -8,6 +8,7 @@
 
 use super::{
     ListIndex, Lists, OwnedZoneOnCpu,
+    cpu::ZoneOnCpu,
     depot::DrainBatch,
     index::RING,
     lists::leave,
@@ -20,13 +21,17 @@ use crate::{
     buddy::Bundles,
     observe::DrainReason,
     platform::{Cost, Platform},
+    types::Order,
 };
 
+/// While many CPUs share the zone, a CPU that found the zone lock held reuses this many blocks before it looks again.
+const POSTPONED: u16 = 64;
+
 impl<'m> Lists<'m> {
-    /// Makes space on the full ring of a list of emptying pageblocks. During a burst of frees, if
-    /// the CPU may hold [`LONG_LISTS`] frames, all blocks go to the store. If the store then has
-    /// more frames than the CPU may hold, about a quarter of that limit goes to `leaving`.
-    /// Otherwise the oldest blocks of the ring go to `leaving`.
+    /// Makes space on the full ring of a list of emptying pageblocks. During a burst of frees all
+    /// blocks go to the store. If the store then has more frames than the CPU may hold, about a
+    /// quarter of that limit goes to `leaving`. Otherwise the oldest blocks of the ring go to
+    /// `leaving`.
     #[inline(never)]
     pub(super) fn spill_emptying(
         &mut self,
@@ -34,9 +39,7 @@ impl<'m> Lists<'m> {
         list: ListIndex,
         leaving: &mut Bundles,
     ) {
-        let waits =
-            self.burst.update(context.pages.traffic.frames()) && self.sizing.high() >= LONG_LISTS;
-        if !waits {
+        if !self.burst.lasts() {
             self.leave_ring(context, list, leaving);
             context.pages.set_limit(list, self.sizing.ring_limit(list));
             return;
@@ -99,6 +102,34 @@ impl<'m> Lists<'m> {
             self.leave_ring(context, list, leaving);
         }
         self.set_stored(context, self.stored - moved);
+    }
+}
+
+impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
+    /// The list for a block that is freed; `None` if it has none. Blocks of emptying pageblocks return to the zone, with two
+    /// exceptions. If many CPUs share the zone, they are reused while its lock is held: no free waits for the lock to make
+    /// pageblocks empty. In a burst of frees, short lists overflow into the zone anyway.
+    pub(super) fn list_of_freed(
+        &self,
+        lists: &mut Lists<'m>,
+        frame: u32,
+        order: Order,
+    ) -> Option<ListIndex> {
+        let list = ListIndex::freeing(order, self.zone.type_and_emptying(frame))?;
+        let is_full = self.pages.len(list) >= self.pages.limit(list);
+        if !list.is_emptying() || !is_full {
+            return Some(list);
+        }
+        let waits = || lists.postponed > 0 || self.zone.is_locked(self.platform);
+        let returns = match lists.burst.update(self.pages.traffic.frames()) {
+            true => lists.sizing.high() >= LONG_LISTS,
+            false => !lists.sizing.is_contended() || !waits(),
+        };
+        if returns {
+            return Some(list);
+        }
+        lists.postponed = lists.postponed.checked_sub(1).unwrap_or(POSTPONED);
+        ListIndex::freeing(order, self.zone.type_number(frame))
     }
 }
 

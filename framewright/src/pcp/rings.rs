@@ -16,6 +16,8 @@ pub(crate) struct Lists<'m> {
     pub(super) used: u32,
     /// Blocks that still bypass the store.
     pub(super) bypasses: u16,
+    /// Frees in emptying pageblocks before the next look at the zone lock.
+    pub(super) postponed: u16,
     pub(super) burst: Burst,
     /// The count of frames allocated, at the last move of blocks from a full ring.
     pub(super) allocated_before: u64,
@@ -41,6 +43,7 @@ impl<'m> Lists<'m> {
             (&raw mut (*at).ran_out).write(0);
             (&raw mut (*at).used).write(0);
             (&raw mut (*at).bypasses).write(0);
+            (&raw mut (*at).postponed).write(0);
             (&raw mut (*at).burst).write(Burst::default());
             (&raw mut (*at).allocated_before).write(0);
             (&raw mut (*at).stored).write(0);
@@ -49,7 +52,7 @@ impl<'m> Lists<'m> {
             // A field that is missing above is missing here: the compiler refuses it.
             #[rustfmt::skip]
             let Self {
-                rings: _, store: _, quarantine: _, ran_out: _, used: _, bypasses: _, burst: _, allocated_before: _,
+                rings: _, store: _, quarantine: _, ran_out: _, used: _, bypasses: _, postponed: _, burst: _, allocated_before: _,
                 stored: _, trims: _, sizing: _,
             } = &*at;
         }

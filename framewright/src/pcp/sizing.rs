@@ -166,12 +166,6 @@ impl Sizing {
         self.hold
     }
 
-    /// Whether blocks of emptying pageblocks bypass the other lists. If many CPUs with short lists share a zone, nearly
-    /// every batch uses the zone already, and must not take longer there.
-    pub(crate) fn lets_pageblocks_empty(&self) -> bool {
-        !self.is_contended || self.high_max >= LONG_LISTS
-    }
-
     /// Whether the CPU has freed at least a burst more frames than it has allocated, both lately and in all. Other CPUs
     /// have then allocated these frames, and will probably allocate them again.
     pub(super) fn frees_of_others(&self) -> bool {
@@ -215,12 +209,16 @@ impl Sizing {
     /// pageblocks.
     pub(crate) fn ring_limit(&self, list: ListIndex) -> usize {
         let order = list.order();
+        if !list.is_emptying() {
+            return self.ring_blocks(order);
+        }
+        if self.has_rings(order) { (self.hold as usize >> order.get()).max(1) } else { 0 }
+    }
+
+    /// [`Sizing::ring_limit`] of a list of `order` that is not for emptying pageblocks.
+    fn ring_blocks(&self, order: Order) -> usize {
         if !self.has_rings(order) {
             return 0;
-        }
-        if list.is_emptying() {
-            let blocks = (self.hold as usize >> order.get()).max(1);
-            return if self.lets_pageblocks_empty() { blocks } else { 0 };
         }
         // A batch is usually one less than a power of two. With one frame more, whole words of the
         // map spill.
@@ -255,9 +253,15 @@ impl Sizing {
         if frames == 1 {
             return 1;
         }
-        // A pageblock is larger than any batch, so for pageblocks the factor counts blocks instead
-        // of frames, up to a whole ring.
-        let blocks = (frames >> order.get()).max(1 << self.alloc_factor.min(5));
+        let least = match order {
+            Order::ZERO => 2,
+            // A pageblock is larger than any batch, so for pageblocks the factor counts blocks instead
+            // of frames, up to a whole ring.
+            Order::PAGEBLOCK => 1 << self.alloc_factor.min(5),
+            // A batch has few blocks of these orders.
+            _ => self.ring_blocks(order) as u32 / 4,
+        };
+        let blocks = (frames >> order.get()).max(least);
         blocks.min((space >> order.get()).max(2)).max(2)
     }
 
@@ -306,7 +310,9 @@ impl Sizing {
             return 0;
         }
         let most = threshold.saturating_sub(self.batch).max(self.batch);
-        u64::from(self.free_count.clamp(self.batch, most))
+        // A move from a full ring may have added more than a bulk free returns.
+        let beyond = held.saturating_sub(self.high_max);
+        u64::from(self.free_count.clamp(self.batch, most).max(beyond))
     }
 
     fn is_tuned(&self) -> bool {
@@ -370,6 +376,19 @@ mod tests {
         };
         assert_eq!(asked(16 * GIB, Order::ZERO), [63, 126, 252, 504, 1008, 2016, 2016]);
         assert_eq!(asked(64 * GIB, Order::PAGEBLOCK), [2, 4, 8, 16, 32, 32, 32]);
+    }
+
+    #[test]
+    fn a_refill_of_larger_blocks_asks_for_a_quarter_of_a_ring_if_the_lists_may_hold_it() {
+        let asked = |managed, held| {
+            [1, 2, 3, 4].map(|order| {
+                let order = Order::new(order).unwrap();
+                sizing(managed).on_refill(order, held, false)
+            })
+        };
+        assert_eq!(asked(16 * GIB, 0), [32, 16, 16, 16]);
+        assert_eq!(asked(16 * GIB, 16 * GIB), [31, 15, 7, 3]);
+        assert_eq!(asked(GIB / 4, 0), [16, 8, 4, 2]);
     }
 
     #[test]

@@ -104,13 +104,16 @@ fn add(counter: &AtomicU64, amount: u64) {
 /// A CPU that has freed this many frames in a row is in a burst of frees.
 const BURST: u64 = 256;
 
+/// Frames that count as a part of a run between two spills: one block of order 9 is no burst.
+const MOST_AT_ONCE: u64 = BURST - 1;
+
 /// The traffic of a CPU, for detecting bursts of frees.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Burst {
-    /// The counts of frames allocated and freed, at the last spill of a ring for emptying pageblocks.
+    /// The counts of frames allocated and freed, when a ring for emptying pageblocks was last found full.
     seen: (u64, u64),
-    /// The count of frames freed at the start of the current run of frees.
-    start: u64,
+    /// Frames freed in the current run of frees, at most [`MOST_AT_ONCE`] between two spills.
+    run: u64,
     lasts: bool,
 }
 
@@ -120,11 +123,9 @@ impl Burst {
     /// two spills.
     pub(super) fn update(&mut self, traffic: (u64, u64)) -> bool {
         let (allocated, freed) = (traffic.0 - self.seen.0, traffic.1 - self.seen.1);
-        if allocated > freed / 2 {
-            self.start = traffic.1;
-        }
+        self.run = if allocated > freed / 2 { 0 } else { self.run + freed.min(MOST_AT_ONCE) };
         self.seen = traffic;
-        self.lasts = traffic.1 - self.start >= BURST;
+        self.lasts = self.run >= BURST;
         self.lasts
     }
 
@@ -133,5 +134,26 @@ impl Burst {
     /// the lock for too long.
     pub(super) fn lasts(self) -> bool {
         self.lasts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frees_in_a_row_are_a_burst_and_one_large_block_is_none() {
+        let burst_after = |spills: &[(u64, u64)]| {
+            let (mut burst, mut traffic) = (Burst::default(), (0, 0));
+            for (allocated, freed) in spills {
+                traffic = (traffic.0 + allocated, traffic.1 + freed);
+                burst.update(traffic);
+            }
+            burst.lasts()
+        };
+        assert!(burst_after(&[(0, 100), (0, 100), (0, 100)]));
+        assert!(!burst_after(&[(0, 100), (0, 100), (60, 100), (0, 100)]), "the run ended");
+        assert!(!burst_after(&[(16, 16 + 512)]));
+        assert!(burst_after(&[(0, 512), (0, 512)]));
     }
 }

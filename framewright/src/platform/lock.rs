@@ -26,7 +26,6 @@ impl<P: Platform, T: Send> SpinLock<P, T> {
     }
 
     /// Whether the lock is held at the moment: a hint.
-    #[cfg(feature = "compare")]
     pub(crate) fn is_held(&self, platform: &P) -> bool {
         self.raw.is_held(platform)
     }

@@ -32,7 +32,8 @@ pub unsafe trait RawLock<P>: Send + Sync {
     /// The caller holds the lock.
     unsafe fn unlock(&self, platform: &P);
     /// Whether the lock is held at the moment: a hint, for work that is skipped instead of waiting
-    /// for the lock. A lock that cannot tell returns `false`.
+    /// for the lock. A lock that cannot tell returns `false`; on a machine of many CPUs, frees then
+    /// wait more often.
     fn is_held(&self, _platform: &P) -> bool {
         false
     }

@@ -231,7 +231,7 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "zone.emptying_above",
-        default: "32",
+        default: "6",
         range: "0 to 512 frames",
         meaning: "frames freed in a pageblock with more than N free frames return to the zone instead of a CPU's lists, \
                   unless the zone allocates from that pageblock; 512: off",

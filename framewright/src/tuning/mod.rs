@@ -237,7 +237,7 @@ impl Default for ZoneTuning {
             huge_reserve: 1_000,
             reserve_ratios: [256, 256, 32, 0],
             refill_pageblocks: 16,
-            emptying_above: 32,
+            emptying_above: 6,
             bulk_take: BulkTake::default(),
             #[cfg(feature = "compare")]
             watermark_by_order: false,

@@ -49,11 +49,6 @@ impl<P: Platform> Zone<'_, P> {
         let low = ZoneAccess::above(Watermark::Low, self.kind());
         self.passes_by_order(platform, order, low)
     }
-
-    /// Whether some CPU holds the zone lock now. A hint.
-    pub(crate) fn is_contended(&self, platform: &P) -> bool {
-        self.guarded.is_held(platform)
-    }
 }
 
 /// The test of [`Zone::passes_by_order`] on the numbers of free blocks by order.

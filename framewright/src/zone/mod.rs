@@ -195,6 +195,11 @@ impl<'m, P: Platform> Zone<'m, P> {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !PARTIAL
     }
 
+    /// Whether some CPU holds the zone lock now. A hint.
+    pub(crate) fn is_locked(&self, platform: &P) -> bool {
+        self.guarded.is_held(platform)
+    }
+
     /// The states of all frames; present from [`Hardening::Tracked`](crate::tuning::Hardening) on.
     pub(crate) fn states(&self) -> Option<States<'m>> {
         self.states

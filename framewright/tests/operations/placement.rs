@@ -3,7 +3,11 @@
 #![cfg(not(miri))]
 
 use crate::support::machine::{Machine, Metadata, cpu};
-use framewright::{Block, Config, CpuToken, FrameRange, Memory, MigrateType, Order, Pfn, Request};
+use framewright::{
+    Block, Config, CpuToken, FrameRange, Memory, MigrateType, Order, Pfn, Request,
+    observe::DrainReason,
+};
+use framewright_fakes::{Contention, leaked};
 
 const PAGEBLOCKS: u64 = 128;
 const FRAMES: u64 = PAGEBLOCKS * 512;
@@ -175,7 +179,33 @@ fn frames_of_emptying_pageblocks_are_counted_and_drained() {
         }
         token.drain();
         assert_eq!((memory.held_by_cpus(), memory.free()), (0, FRAMES));
-        let emptying = framewright::observe::DrainReason::Emptying as usize;
-        assert!(memory.stats().drains[emptying] > 0);
+        assert!(memory.stats().drains[DrainReason::Emptying as usize] > 0);
     });
+}
+
+/// If many CPUs share the zone, frames of emptying pageblocks are reused while its lock is held.
+#[test]
+fn many_cpus_do_not_wait_for_the_zone_lock_to_make_pageblocks_empty() {
+    let returns = |cpus, contention| {
+        let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
+        let memory = leaked(Machine::default(), &Config::new(&map, cpus));
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let mut pages: Vec<_> = std::iter::from_fn(|| token.alloc(PAGE).ok()).collect();
+        fastrand::Rng::with_seed(3).shuffle(&mut pages);
+        let half = pages.split_off(pages.len() / 2);
+        half.into_iter().for_each(|page| token.free(page).unwrap());
+        let drains = || memory.stats().drains[DrainReason::Emptying as usize];
+        let before = drains();
+        memory.platform().set_contention(contention);
+        for page in &mut pages {
+            let new = token.alloc(PAGE).unwrap();
+            token.free(std::mem::replace(page, new)).unwrap();
+        }
+        let returned = drains() - before;
+        pages.into_iter().for_each(|page| token.free(page).unwrap());
+        memory.check().unwrap();
+        returned > 0
+    };
+    assert!(returns(9, Contention::None) && !returns(9, Contention::All));
+    assert!(returns(8, Contention::None) && returns(8, Contention::All));
 }

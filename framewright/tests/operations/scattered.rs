@@ -118,3 +118,39 @@ fn a_free_between_allocations_moves_few_blocks() {
         memory.check().unwrap();
     }
 }
+
+/// A move from a full ring to the store adds more frames here than the rule of bulk frees returns.
+#[test]
+fn lists_hold_what_they_may_however_short_the_runs_that_are_freed() {
+    for (run, emptying) in [(1, "512"), (2, "512"), (8, "512"), (8, "6"), (16, "512"), (64, "512")]
+    {
+        let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
+        let mut config = Config::new(&map, 1);
+        for (key, value) in [
+            ("zone.emptying_above", emptying),
+            ("zone.min_free", "0"),
+            ("pcp.batch", "31"),
+            ("pcp.scale_max", "0"),
+            ("pcp.high_fraction", "128"),
+        ] {
+            config.tuning.set(key, value).unwrap();
+        }
+        let memory = leaked(Machine::default(), &config);
+        let mut token = memory.cpu(cpu(0)).unwrap();
+        let mut blocks: Vec<_> = (0..FRAMES).map(|_| token.alloc(PAGE).ok()).collect();
+        blocks.sort_unstable_by_key(|block| block.as_ref().map(|block| block.pfn()));
+        // An odd multiplier visits all runs, far apart.
+        let runs = FRAMES as usize / run;
+        for nth in 0..runs {
+            let first = nth * 5741 % runs * run;
+            for block in blocks.iter_mut().skip(first).take(run) {
+                token.free(block.take().unwrap()).unwrap();
+            }
+            let held = memory.held_by_cpus();
+            // The ring has space for 128 frames, and a hold of the lock may leave a batch of 64.
+            // The ring has space for 128 frames, and scattered frames return in small batches.
+            assert!(held <= FRAMES / 128 + 128 + 256, "runs of {run}: {held} are held");
+        }
+        memory.check().unwrap();
+    }
+}

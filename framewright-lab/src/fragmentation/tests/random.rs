@@ -3,6 +3,8 @@
 
 use std::env;
 
+use framewright_sim::machine::Spec;
+
 use super::*;
 
 /// Runs of the experiment in one run of the test.
@@ -11,14 +13,19 @@ const RUNS: u32 = 2;
 /// no effect any more.
 const OPERATIONS: u64 = 30;
 
+/// The random numbers of a test.
+fn drawn() -> fastrand::Rng {
+    let seed = env::var("FRAMEWRIGHT_STRESS_SEED").ok();
+    let seed = seed.map_or_else(|| fastrand::u64(..), |seed| seed.parse().expect("a number"));
+    println!("FRAMEWRIGHT_STRESS_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
+}
+
 /// With less memory per CPU, in fuller memory and in shorter runs, the library can have fewer huge
 /// pages.
 #[test]
 fn after_long_churn_there_are_nearly_as_many_huge_pages_as_in_the_classic_design() {
-    let seed = env::var("FRAMEWRIGHT_STRESS_SEED").ok();
-    let seed = seed.map_or_else(|| fastrand::u64(..), |seed| seed.parse().expect("a number"));
-    println!("FRAMEWRIGHT_STRESS_SEED={seed}");
-    let random = &mut fastrand::Rng::with_seed(seed);
+    let random = &mut drawn();
     for _ in 0..RUNS {
         let threads = random.u16(1..=3);
         let pageblocks = u64::from(threads) * random.u64(128..=192);
@@ -46,4 +53,32 @@ fn after_long_churn_there_are_nearly_as_many_huge_pages_as_in_the_classic_design
         // A hundredth of the pageblocks is allowed in addition, for runs with few free huge pages.
         assert!(ours >= 0.9 * theirs - 0.01 * pageblocks as f64);
     }
+}
+
+/// Every CPU replaces its pages in memory of which a half is free, so all of them use the zone lock at once. A huge page
+/// for each CPU is allowed to be missing, for the frames on its lists.
+#[test]
+fn many_cpus_make_huge_pages_and_hardly_wait_for_one_another() {
+    let random = &mut drawn();
+    let threads = random.u16(9..=64);
+    let spec = Spec::uniform(threads).unwrap();
+    let think_ns = random.u64(300..=1000);
+    let setup = Setup {
+        frames: (u64::from(threads) * random.u64(8..=20)) << 9,
+        threads,
+        simulated: Some(SimulatedCpus { spec, think_ns, samples_memory: false }),
+        shares: vec![random.u8(30..=70)],
+        seeds: vec![random.u64(..)],
+        columns: setup().columns.into_iter().take(1).collect(),
+        ..setup()
+    };
+    println!("{} frames, {threads} CPUs, {think_ns} ns, {:?} %", setup.frames, setup.shares);
+    let run =
+        Replace { rounds: 24, batch: 1 }.run(&setup, &mut |_, _| ()).unwrap().runs().remove(0);
+    let of = |name: &str| run.metrics[name].median;
+    let wait = of("zone_lock_wait_pct");
+    let (free, ideal) = (of("huge_frames_free"), of("huge_frames_ideal"));
+    println!("{free} of {ideal} huge pages, {wait:.2} % waits");
+    assert!(wait <= 3.0);
+    assert!(free >= 0.9 * ideal - f64::from(threads));
 }

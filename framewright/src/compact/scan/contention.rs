@@ -33,7 +33,7 @@ impl ContentionProbe {
 
     /// Probes the zone lock, which will be taken next.
     pub(super) fn before_zone_lock<P: Platform>(&self, ctx: ZoneContext<'_, '_, P>) {
-        self.probe(|| ctx.on_cpu.zone.is_contended(ctx.on_cpu.platform));
+        self.probe(|| ctx.on_cpu.zone.is_locked(ctx.on_cpu.platform));
     }
 
     /// Probes the LRU lock, which will be taken next, if the memory has LRU lists.
