@@ -107,8 +107,8 @@ impl<'m> Lists<'m> {
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// The list for a block that is freed; `None` if it has none. Blocks of emptying pageblocks return to the zone, with two
-    /// exceptions. If many CPUs share the zone, they are reused while its lock is held: no free waits for the lock to make
-    /// pageblocks empty. In a burst of frees, short lists overflow into the zone anyway.
+    /// exceptions. If many CPUs share the zone, they are reused while its lock is held, so that hardly a free waits for it. In
+    /// a burst of frees, short lists overflow into the zone anyway.
     pub(super) fn list_of_freed(
         &self,
         lists: &mut Lists<'m>,

@@ -14,18 +14,18 @@ use std::sync::{
 const FRAMES: u64 = 64 * 512;
 const PAGE: Request = Request::new(Order::ZERO, MigrateType::Movable);
 
-/// A memory with one CPU, whose lists may hold an eighth of it, and its frames, all of which are allocated.
-fn full_memory() -> (&'static Memory<'static, Machine>, Vec<Option<Block<'static>>>) {
+/// Lists that may hold an eighth of memory, with a small store.
+const SMALL_STORE: [(&str, &str); 3] =
+    [("zone.emptying_above", "512"), ("pcp.bundle_slots", "64"), ("pcp.high_fraction", "8")];
+
+/// A memory with one CPU and these settings, and its frames, all of which are allocated.
+fn full_memory(
+    settings: &[(&str, &str)],
+) -> (&'static Memory<'static, Machine>, Vec<Option<Block<'static>>>) {
     let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
     let mut config = Config::new(&map, 1);
-    for (key, value) in [
-        ("zone.emptying_above", "512"),
-        ("zone.min_free", "0"),
-        ("pcp.bundle_slots", "64"),
-        ("pcp.high_fraction", "8"),
-    ] {
-        config.tuning.set(key, value).unwrap();
-    }
+    config.tuning.set("zone.min_free", "0").unwrap();
+    settings.iter().for_each(|(key, value)| config.tuning.set(key, value).unwrap());
     let memory = leaked(Machine::default(), &config);
     let mut token = memory.cpu(cpu(0)).unwrap();
     let mut blocks: Vec<_> = (0..FRAMES).map(|_| token.alloc(PAGE).ok()).collect();
@@ -36,7 +36,7 @@ fn full_memory() -> (&'static Memory<'static, Machine>, Vec<Option<Block<'static
 
 #[test]
 fn the_store_is_used_again_after_scattered_frees() {
-    let (memory, mut blocks) = full_memory();
+    let (memory, mut blocks) = full_memory(&SMALL_STORE);
     let mut token = memory.cpu(cpu(0)).unwrap();
     let mut free = |frame: usize| token.free(blocks[frame].take().unwrap()).unwrap();
     for first in [0, 33] {
@@ -53,7 +53,7 @@ fn the_store_is_used_again_after_scattered_frees() {
 
 #[test]
 fn refilled_frames_are_allocated_in_ascending_order() {
-    let (memory, mut blocks) = full_memory();
+    let (memory, mut blocks) = full_memory(&SMALL_STORE);
     let mut token = memory.cpu(cpu(0)).unwrap();
     let scattered: Vec<usize> = (512..1024).step_by(40).collect();
     for &frame in scattered.iter().rev() {
@@ -124,21 +124,13 @@ fn a_free_between_allocations_moves_few_blocks() {
 fn lists_hold_what_they_may_however_short_the_runs_that_are_freed() {
     for (run, emptying) in [(1, "512"), (2, "512"), (8, "512"), (8, "6"), (16, "512"), (64, "512")]
     {
-        let map = [FrameRange::new(Pfn::new(0), Pfn::new(FRAMES)).unwrap().into()];
-        let mut config = Config::new(&map, 1);
-        for (key, value) in [
+        let (memory, mut blocks) = full_memory(&[
             ("zone.emptying_above", emptying),
-            ("zone.min_free", "0"),
             ("pcp.batch", "31"),
             ("pcp.scale_max", "0"),
             ("pcp.high_fraction", "128"),
-        ] {
-            config.tuning.set(key, value).unwrap();
-        }
-        let memory = leaked(Machine::default(), &config);
+        ]);
         let mut token = memory.cpu(cpu(0)).unwrap();
-        let mut blocks: Vec<_> = (0..FRAMES).map(|_| token.alloc(PAGE).ok()).collect();
-        blocks.sort_unstable_by_key(|block| block.as_ref().map(|block| block.pfn()));
         // An odd multiplier visits all runs, far apart.
         let runs = FRAMES as usize / run;
         for nth in 0..runs {
@@ -147,7 +139,6 @@ fn lists_hold_what_they_may_however_short_the_runs_that_are_freed() {
                 token.free(block.take().unwrap()).unwrap();
             }
             let held = memory.held_by_cpus();
-            // The ring has space for 128 frames, and a hold of the lock may leave a batch of 64.
             // The ring has space for 128 frames, and scattered frames return in small batches.
             assert!(held <= FRAMES / 128 + 128 + 256, "runs of {run}: {held} are held");
         }

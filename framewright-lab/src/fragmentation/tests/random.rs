@@ -55,8 +55,8 @@ fn after_long_churn_there_are_nearly_as_many_huge_pages_as_in_the_classic_design
     }
 }
 
-/// Every CPU replaces its pages in memory of which a half is free, so all of them use the zone lock at once. A huge page
-/// for each CPU is allowed to be missing, for the frames on its lists.
+/// Every CPU replaces its pages while much of memory is free and scattered, so all of them use the zone lock at once. A huge
+/// page for each CPU is allowed to be missing, for the frames on its lists.
 #[test]
 fn many_cpus_make_huge_pages_and_hardly_wait_for_one_another() {
     let random = &mut drawn();
