@@ -191,7 +191,8 @@ fn replace_and_churn_run_on_simulated_cpus() {
         ] {
             assert!(text.lines().any(|found| found.starts_with(line)), "{line}: {text}");
         }
-        let between = if workload == "replace" { "50 ns between" } else { "nothing between" };
+        let between =
+            if workload == "replace" { "50 ns between" } else { "a page is cleared between" };
         assert!(text.contains(&format!("; {between} operations")), "{text}");
         let others = text.contains("; the next CPU frees");
         assert_eq!(others, workload == "churn", "{text}");

@@ -40,8 +40,8 @@ pub struct SimulatedCpus {
     /// The machine. The experiment's memory is divided among the nodes in proportion to their memory in
     /// this spec.
     pub spec: Spec,
-    /// Modelled nanoseconds between two operations of a CPU.
-    pub think_ns: u64,
+    /// Modelled nanoseconds between two operations of a CPU. `None`: the time in which the machine clears a page.
+    pub think_ns: Option<u64>,
     /// Whether the memory of the runs with the first seed is sampled, for [`Section::samples`](super::Section::samples).
     pub samples_memory: bool,
 }
@@ -181,6 +181,10 @@ pub(super) fn play<E: Experiment>(
     tell: &mut dyn FnMut(u64),
 ) -> Result<Ended, Error> {
     let SimulatedCpus { spec, think_ns, samples_memory } = machine;
+    let think = |machine: &Machine| match think_ns {
+        Some(nanos) => machine.model().cycles_of_nanos(*nanos),
+        None => machine.model().clear,
+    };
     let watch = Watch { trace: None, memory: *samples_memory }.of(seed, &setup.seeds);
     let nodes = Nodes::new(spec, setup.frames);
     // Each node has whole pageblocks, so there may be slightly more frames than requested.
@@ -194,7 +198,7 @@ pub(super) fn play<E: Experiment>(
         return on_memory(spec, &config, seed, &LentRelief::default(), |machine, memory| {
             let subject = OnSimulator {
                 machine: Shared::new(machine),
-                think: machine.model().cycles_of_nanos(*think_ns),
+                think: think(machine),
                 worker: &|cpu| OurWorker::<_, Blocks>::of(memory, cpu),
                 drain: &|| memory.drain_all(),
                 counts: &|| memory.stats().into(),
@@ -214,7 +218,7 @@ pub(super) fn play<E: Experiment>(
     let shared = Shared::new(&machine);
     let subject = OnSimulator {
         machine: Shared::new(&machine),
-        think: machine.model().cycles_of_nanos(*think_ns),
+        think: think(&machine),
         worker: &|cpu| Lists::new(&zones, shared.get(), spec, cpu as u16),
         drain: &|| zones.drain(),
         counts: &|| zones.counts(),

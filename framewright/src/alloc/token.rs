@@ -395,9 +395,6 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[inline(never)]
     fn free_to_other_list(&mut self, frame: u32, order: Order) -> Option<FreeError> {
         let platform = self.memory().platform();
-        if order == Order::ZERO && self.claim.local_zone().is_movable(frame) {
-            return self.free_slowly(frame, order);
-        }
         if push_directly(platform, self.claim.local_lists(), frame, order) {
             return None;
         }

@@ -6,10 +6,7 @@ use crate::{
     pcp::{CpuPages, ZoneOnCpu},
     platform::Platform,
     sync::{AtomicU8, Ordering},
-    types::{
-        CpuId, FreeError, MigrateType, NodeId, Order, PAGEBLOCK_ORDER, Pfn, Request, ZoneId,
-        ZoneKind,
-    },
+    types::{CpuId, FreeError, NodeId, Order, PAGEBLOCK_ORDER, Pfn, Request, ZoneId, ZoneKind},
     zone::{MarkRules, SideTableIndex, Zone, default_min_free},
 };
 
@@ -37,12 +34,6 @@ impl<P: Platform> LocalZone<'_, P> {
     pub(crate) fn type_of(&self, frame: u32) -> Option<u8> {
         let of = self.types.get((frame >> PAGEBLOCK_ORDER) as usize)?;
         Some(of.load(Ordering::Relaxed))
-    }
-
-    /// Whether a frame is in a movable pageblock of the zone.
-    #[inline(always)]
-    pub(crate) fn is_movable(&self, frame: u32) -> bool {
-        self.type_of(frame) == Some(MigrateType::Movable as u8)
     }
 }
 

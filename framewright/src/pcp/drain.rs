@@ -52,9 +52,14 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             if lists.bypasses > 0 {
                 at.pass_on(lists, list, &mut leaving);
             }
+            let before = at.pages.len(list);
             let pushed = lists.push(at.context(), list, frame, &mut leaving.bundles);
             if pushed == Pushed::SwitchedOff {
                 return None;
+            }
+            if pushed == Pushed::Spilled && !list.is_emptying() {
+                let moved = before + 1 - at.pages.len(list);
+                at.sweep(lists, moved as u32, &mut leaving.bundles);
             }
             scattered = lists.bypasses > 0 && pushed == Pushed::Spilled;
             if !leaving.bundles.is_empty() && (!list.is_emptying() || lists.burst.lasts()) {

@@ -5,6 +5,10 @@
 //! a CPU frees without allocating, as at the end of a process, more blocks of the same words will
 //! come. The blocks then also wait in the store, where neighbours are joined. They return to the
 //! zone, a batch at a time, when the CPU next allocates from an empty ring.
+//!
+//! Blocks that were freed before their pageblock got the flag are in the store, on the list of their type. Spills look for
+//! them, at a few slots each: at one for some blocks that move, so that the cost of a free does not depend on the size of
+//! the store, and each slot is looked at in time.
 
 use super::{
     ListIndex, Lists, OwnedZoneOnCpu,
@@ -14,7 +18,7 @@ use super::{
     lists::leave,
     packing::pack,
     pages::ListsContext,
-    probes::{probe_packed, probe_selected},
+    probes::{probe_packed, probe_selected, probe_swept},
     sizing::LONG_LISTS,
 };
 use crate::{
@@ -130,6 +134,21 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
         lists.postponed = lists.postponed.checked_sub(1).unwrap_or(POSTPONED);
         ListIndex::freeing(order, self.zone.type_number(frame))
+    }
+
+    /// Moves bundles of the store to `leaving` whose pageblocks have become sparse since their blocks were freed. A spill
+    /// of `moved` blocks looks at a few slots, so that no free takes long.
+    pub(super) fn sweep(&self, lists: &mut Lists<'m>, moved: u32, leaving: &mut Bundles) {
+        let slots = moved.checked_div(self.tuning.pcp.sweep_blocks).unwrap_or(0);
+        if slots == 0 || lists.sizing.is_contended() && self.zone.is_locked(self.platform) {
+            return;
+        }
+        let leaves = |word: u32| self.zone.is_emptying(word * 64);
+        let before = leaving.as_slice().len();
+        let taken = lists.store.sweep(slots, leaves, leaving);
+        let selected = leaving.as_slice().iter().skip(before);
+        probe_swept(self.context(), &lists.store, slots, selected);
+        lists.set_stored(self.context(), lists.stored - taken);
     }
 }
 

@@ -52,14 +52,15 @@ impl<'m> Lists<'m> {
         Some(self.ring(list)[len - 1])
     }
 
-    /// Fills an empty ring from the store, to a half if the store has as many blocks. Several bundles may be needed: a
-    /// bundle of scattered frames has few blocks, and one of order 4 has four at most. Returns the number of blocks.
+    /// Fills an empty ring from the store, to more than a half if the store has as many blocks. A bundle of up to 64 blocks
+    /// fits into the rest of the largest ring. Several bundles may be needed: a bundle of scattered frames has few blocks,
+    /// and one of order 4 has four at most. Returns the number of blocks.
     fn fill(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
     ) -> Option<usize> {
-        let wanted = context.pages.limit(list).div_ceil(2).max(1);
+        let wanted = context.pages.limit(list) / 2 + 1;
         let mut len = 0;
         while len < wanted
             && let Some(bundle) = self.store.pop(list)
@@ -258,8 +259,9 @@ impl<'m> Lists<'m> {
         true
     }
 
-    /// Makes space on a full ring. A CPU that frees without allocating moves half of the ring, because more frees will
-    /// follow. Otherwise few blocks move, so that no free takes long.
+    /// Makes space on a full ring. A CPU that frees without allocating moves the whole ring, because more frees will
+    /// follow; of a ring of pageblocks, which go to the zone, it moves half. Otherwise few blocks move, so that no free
+    /// takes long.
     fn spill_full(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
@@ -268,9 +270,9 @@ impl<'m> Lists<'m> {
         leaving: &mut Bundles,
     ) {
         let (allocated, _) = context.pages.traffic.frames();
-        let mut count = limit - limit / 2;
+        let mut count = if list.order() == Order::PAGEBLOCK { limit - limit / 2 } else { limit };
         if core::mem::replace(&mut self.allocated_before, allocated) != allocated {
-            count = count.min(self.sizing.hold_pageblocks() as usize);
+            count = (limit - limit / 2).min(self.sizing.hold_pageblocks() as usize);
             // The store was last used long ago, and is probably not in the caches.
             let coldest = self.rings[list.get()].iter().take(count);
             self.store.prefetch(list.order(), coldest);

@@ -48,6 +48,25 @@ pub(super) fn probe_selected<'b>(
     }
 }
 
+/// Reports a sweep of `slots` slots of the store, which selected bundles to leave. Half of the work of joining a block to a
+/// bundle is done at each slot.
+#[inline(always)]
+pub(super) fn probe_swept<'b>(
+    context: ListsContext<'_, '_, impl Platform>,
+    store: &BundleStore<'_>,
+    slots: u32,
+    selected: impl Iterator<Item = &'b Bundle>,
+) {
+    if !context.listens() {
+        return;
+    }
+    context.cost(Cost::RingFrames, slots / 2);
+    context.cost(Cost::SelectBundles, selected.count() as u32);
+    for line in store.swept_lines(slots) {
+        context.touch_store(line);
+    }
+}
+
 /// Reports that a bundle goes to a ring: see [`unpack`](super::packing::unpack).
 #[inline(always)]
 pub(super) fn probe_unpacked(context: ListsContext<'_, '_, impl Platform>, bundle: Bundle) {

@@ -15,21 +15,22 @@ use crate::{
 };
 
 /// A slot: a bundle and the list it belongs to. A *head* is the first frame of a block; an empty
-/// slot has no heads.
+/// slot has no heads and no key.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Slot {
     heads: u64,
     key: Key,
 }
 
-/// Word and list of a slot, compared as one.
+/// Word and list of a slot, compared as one. Zero is the key of an empty slot, so that the comparison also finds out
+/// whether the slot is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Key(u64);
 
 impl Key {
     #[inline(always)]
     fn new(word: u32, list: ListIndex) -> Self {
-        Self((list.get() as u64) << 32 | u64::from(word))
+        Self((list.get() as u64 + 1) << 32 | u64::from(word))
     }
 
     fn word(self) -> u32 {
@@ -37,9 +38,12 @@ impl Key {
     }
 
     fn list(self) -> Option<ListIndex> {
-        ListIndex::from_number((self.0 >> 32) as u8)
+        ListIndex::from_number(((self.0 >> 32) as u8).checked_sub(1)?)
     }
 }
+
+/// Slots in a cache line.
+const SLOTS_IN_LINE: usize = 64 / size_of::<Slot>();
 
 /// The result of an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +74,8 @@ pub(crate) struct BundleStore<'m> {
     /// The position at which the last drain stopped. The next one continues there, so that every
     /// bundle has the same time to grow.
     hand: u32,
+    /// The slot at which the next sweep begins.
+    swept: u32,
     /// The number of slots that lists of emptying pageblocks (sparse ones, whose frames return to
     /// the zone) occupy, and its maximum. Bundles of these lists displace no others.
     emptying: u32,
@@ -107,13 +113,18 @@ impl<'m> BundleStore<'m> {
         let mut occupied = [const { NumberSet::none() }; ListIndex::STORED];
         NumberSet::fill(&mut occupied, &mut words, bound);
         let most_emptying = bound as u32 / 4 * 3;
-        Self { slots, occupied, hand: 0, emptying: 0, most_emptying, conflicts: 0 }
+        Self { slots, occupied, hand: 0, swept: 0, emptying: 0, most_emptying, conflicts: 0 }
     }
 
     /// The cache line of the slot of a word of a list.
     pub(super) fn line_of(&self, list: ListIndex, word: u32) -> u32 {
-        const SLOTS: usize = 64 / size_of::<Slot>();
-        (slot_of(word, list.order(), self.slots.len() - 1) / SLOTS) as u32
+        (slot_of(word, list.order(), self.slots.len() - 1) / SLOTS_IN_LINE) as u32
+    }
+
+    /// The cache lines of the last `slots` slots that sweeps have looked at.
+    pub(super) fn swept_lines(&self, slots: u32) -> impl Iterator<Item = u32> + use<> {
+        let lines = SLOTS_IN_LINE as u32;
+        self.swept.saturating_sub(slots) / lines..self.swept.div_ceil(lines)
     }
 
     /// Prefetches the slots of the words of blocks of `order`.
@@ -132,21 +143,21 @@ impl<'m> BundleStore<'m> {
     }
 
     /// Adds blocks to the bundles of their words, from the first on. Stops at a block without a
-    /// bundle in the store, and at a block that is already in its bundle. Also stops at a block
-    /// followed by its neighbour, because packing runs is faster. Returns the number of added
-    /// blocks.
+    /// bundle in the store, and at a block that is already in its bundle. Adds none if the second block is the
+    /// neighbour of the first, because packing runs is faster. Returns the number of added blocks.
     #[inline(always)]
     pub(super) fn join(&mut self, list: ListIndex, frames: &[u32]) -> usize {
         let slots = &mut *self.slots;
         let mask = slots.len() - 1;
+        let is_run = frames.first().is_some_and(|first| frames.get(1) == Some(&(first + 1)));
+        if is_run {
+            return 0;
+        }
         let mut joined = 0;
-        while let Some(&frame) = frames.get(joined) {
-            let slot = &mut slots[slot_of(frame / 64, list.order(), mask)];
+        for &frame in frames {
+            let Some(slot) = slots.get_mut(slot_of(frame / 64, list.order(), mask)) else { break };
             let bit = 1 << (frame % 64);
-            // An empty slot may keep an old key.
-            let is_present = slot.key == Key::new(frame / 64, list) && slot.heads != 0;
-            let next = frames.get(joined + 1);
-            if !is_present || slot.heads & bit != 0 || next == Some(&(frame + 1)) {
+            if slot.key != Key::new(frame / 64, list) || slot.heads & bit != 0 {
                 break;
             }
             slot.heads |= bit;
@@ -165,7 +176,7 @@ impl<'m> BundleStore<'m> {
             self.mark(list, i);
             return Inserted::Stored;
         }
-        if slot.key == key && slot.heads != 0 {
+        if slot.key == key {
             let doubled = slot.heads & bundle.heads;
             slot.heads |= bundle.heads;
             return match doubled {
@@ -202,7 +213,7 @@ impl<'m> BundleStore<'m> {
         let slot = self.slots[i];
         let old = slot.key.list().filter(|old| *old != list && old.order() == list.order());
         let Some(old) = old else { return false };
-        if slot.heads == 0 || slot.heads & bundle.heads != 0 {
+        if slot.heads & bundle.heads != 0 {
             return false;
         }
         self.unmark(old, i);
@@ -253,6 +264,35 @@ impl<'m> BundleStore<'m> {
                 taken += out.push(bundle).unwrap_or(0);
             }
         }
+        taken
+    }
+
+    /// Looks at the next `slots` slots, and takes the bundles whose words `leaves` selects, until `out` is full. Lists of
+    /// emptying pageblocks are not asked for. Returns the frames taken.
+    pub(super) fn sweep(
+        &mut self,
+        slots: u32,
+        leaves: impl Fn(u32) -> bool,
+        out: &mut Bundles,
+    ) -> u64 {
+        let start = self.swept as usize & (self.slots.len() - 1);
+        let end = (start + slots as usize).min(self.slots.len());
+        let (mut at, mut taken) = (start, 0);
+        let is_due = |slot: &Slot| slot.heads != 0 && leaves(slot.key.word());
+        while let Some(skipped) = self.slots[at..end].iter().position(is_due) {
+            let i = at + skipped;
+            at = i + 1;
+            let Slot { heads, key } = self.slots[i];
+            let Some(list) = key.list().filter(|list| !list.is_emptying()) else { continue };
+            if out.is_full() {
+                self.swept = i as u32;
+                return taken;
+            }
+            self.slots[i] = Slot::default();
+            self.unmark(list, i);
+            taken += out.push(Bundle { word: key.word(), heads, order: list.order() }).unwrap_or(0);
+        }
+        self.swept = end as u32;
         taken
     }
 

@@ -136,6 +136,15 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::auto(&mut t.pcp.bundle_slots, 64, 65536),
     },
     Key {
+        path: "pcp.sweep_blocks",
+        default: "8",
+        range: "0, or 1 to 128 blocks",
+        meaning: "a spill looks at one slot of the store for this many blocks that it moves: a bundle there returns to the \
+                  zone if its pageblock has become sparse; 0: at none",
+        source: "Framewright; replay --vs pcp.sweep_blocks=0 shows what it adds in a recorded compilation: a hundredth",
+        field: |t| Field::number_or_zero(&mut t.pcp.sweep_blocks, 1, 128),
+    },
+    Key {
         path: "pcp.hold_pageblocks",
         default: "auto",
         range: "auto, or 1 to 64",

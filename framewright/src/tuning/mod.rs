@@ -163,9 +163,12 @@ pub struct PcpTuning {
     /// Slots per CPU for bundles, rounded up to a power of two. A bundle is a 64-bit mask of free
     /// frames within 64 neighbouring ones.
     pub bundle_slots: Auto,
+    /// For this many blocks that a spill moves into the store, it looks at one slot for a bundle in a pageblock that has
+    /// become sparse. These bundles return to the zone. 0: none.
+    pub sweep_blocks: u32,
     /// The maximum number of pageblocks whose frames are returned under one hold of the zone lock. Also the maximum number
     /// of blocks that a free moves from a full ring to the store if the CPU has allocated since the last such move.
-    /// Without allocations in between, half of the ring moves.
+    /// Without allocations in between, the whole ring moves.
     pub hold_pageblocks: Auto,
     /// Whether trims return frames of the lists to the zone: those that the embedder requests, and those after four times
     /// as many allocations as the lists may hold frames.
@@ -187,6 +190,7 @@ impl Default for PcpTuning {
             high_order_drain: HighOrderDrain::default(),
             high_order_burst: Auto::Auto,
             bundle_slots: Auto::Auto,
+            sweep_blocks: 8,
             hold_pageblocks: Auto::Auto,
             trim: true,
         }

@@ -27,8 +27,8 @@ use core::ops::Range;
 use crate::sync::AtomicBool;
 use crate::{
     buddy::{
-        Buddy, Capture, Classes, Contents, Fallback, Heads, IsolationRefused, PARTIAL, Pageblock,
-        PresentFrames, Refusals, TYPE_FLAGS, Want, Watch,
+        Buddy, Capture, Classes, Contents, EMPTYING, Fallback, Heads, IsolationRefused, PARTIAL,
+        Pageblock, PresentFrames, Refusals, TYPE_FLAGS, Want, Watch,
     },
     hardening::States,
     platform::{self, Cost, Line, Miss, Platform, Section, SpinLock},
@@ -193,6 +193,11 @@ impl<'m, P: Platform> Zone<'m, P> {
     /// As [`Zone::type_number`], with the flag [`EMPTYING`](crate::buddy::EMPTYING).
     pub(crate) fn type_and_emptying(&self, frame: u32) -> u8 {
         self.types[(frame >> PAGEBLOCK_ORDER) as usize].load(Ordering::Relaxed) & !PARTIAL
+    }
+
+    /// Whether the pageblock of a frame is emptying.
+    pub(crate) fn is_emptying(&self, frame: u32) -> bool {
+        self.type_and_emptying(frame) & EMPTYING != 0
     }
 
     /// Whether some CPU holds the zone lock now. A hint.

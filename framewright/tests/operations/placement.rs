@@ -117,6 +117,33 @@ fn without_emptying_pageblocks_the_lists_reuse_every_page() {
     });
 }
 
+/// CPU 0 frees half of a pageblock, and CPU 1 the other half, which reaches the zone. While CPU 0 frees pages of full
+/// pageblocks, its half returns to the zone, too, although the CPU may hold more frames.
+#[test]
+fn frames_return_if_their_pageblock_becomes_sparse_while_they_are_on_lists() {
+    for (sweep_blocks, held) in [("8", 1024), ("0", 256 + 1024)] {
+        let settings = [
+            ("pcp.sweep_blocks", sweep_blocks),
+            ("pcp.bundle_slots", "64"),
+            ("pcp.high_fraction", "8"),
+        ];
+        with_settings(&settings, |memory| {
+            let mut token = memory.cpu(cpu(0)).unwrap();
+            let mut other = memory.cpu(cpu(1)).unwrap();
+            let mut pages: Vec<_> = std::iter::from_fn(|| token.alloc(PAGE).ok()).collect();
+            pages.sort_unstable_by_key(Block::pfn);
+            // The words of the sixth pageblock have slots behind the first ones.
+            let mut pages = pages.split_off(5 * 512).into_iter().chain(pages);
+            pages.by_ref().take(256).for_each(|page| token.free(page).unwrap());
+            pages.by_ref().take(256).for_each(|page| other.free(page).unwrap());
+            other.drain();
+            pages.by_ref().take(1024).for_each(|page| token.free(page).unwrap());
+            assert_eq!(memory.held_by_cpus(), held, "pcp.sweep_blocks={sweep_blocks}");
+            pages.for_each(|page| token.free(page).unwrap());
+        });
+    }
+}
+
 /// Random allocations and frees of orders 0 to 4, and a few huge pages, at `percent` of memory in use. Returns the huge
 /// pages that can be allocated at the end, and the number that the free memory could have.
 fn churn(token: &mut Token<'_, '_>, percent: u64, huge_one_in: u16) -> (u64, u64) {

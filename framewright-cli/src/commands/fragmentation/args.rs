@@ -28,8 +28,9 @@ macro_rules! with_examples {
              With one thread, the same arguments give the same counts.\n\n\
              On a simulated machine (--machine), every CPU takes the place of a thread; with --free-by other it sends \
              its blocks to the next CPU, which frees them. The allocator's \
-             work takes the time of a model, and the CPUs have no other work, except for --think. All \
-             figures are the same on every run; zone_lock_wait_pct is the share of CPU time that waits for zone locks. The \
+             work takes the time of a model. Between two operations a CPU works as long as it takes to clear a page, or \
+             for --think. All figures are the same on every run; zone_lock_wait_pct is the share of CPU time that waits \
+             for zone locks. The \
              library and list-buddy have such a model.\n\n\
              The other allocators have no watermarks. The library has none here either, unless --set or \
              --vs names zone.min_free or zone.watermark_scale. frame-alloc-depot and \
@@ -144,7 +145,8 @@ pub(crate) struct FragmentationArgs {
     /// threads; host:N: N threads
     #[arg(long)]
     pub(crate) machine: Option<Machine>,
-    /// Simulated machines: modelled nanoseconds between two operations of a CPU [default: 0]
+    /// Simulated machines: modelled nanoseconds between two operations of a CPU [default: the time in
+    /// which the machine clears a page]
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     pub(crate) think: Option<u64>,
     /// Migratetypes of the blocks

@@ -96,13 +96,12 @@ fn setup(args: &FragmentationArgs, shares: &[u8]) -> Result<Setup, Failure> {
     }
     let least = spec.map_or(0, |spec| u64::from(spec.cpus()) * LEAST_PER_CPU);
     let frames = FRAMES[usize::from(args.run.quick)].max(least);
-    let think_ns = args.think.unwrap_or(0);
     Ok(Setup {
         frames: args.memory.map_or(frames, |memory| memory.frames()),
         threads,
         simulated: spec.map(|spec| SimulatedCpus {
             spec: spec.clone(),
-            think_ns,
+            think_ns: args.think,
             samples_memory: args.run.watch(None).memory,
         }),
         types: args.types,
@@ -221,8 +220,9 @@ impl Shown {
         let work = format!("{}; {types}", self.what);
         if let Some(SimulatedCpus { spec, think_ns, .. }) = &setup.simulated {
             let think = match think_ns {
-                0 => "nothing between operations".to_owned(),
-                think_ns => format!("{think_ns} ns between operations"),
+                Some(0) => "nothing between operations".to_owned(),
+                Some(think_ns) => format!("{think_ns} ns between operations"),
+                None => "a page is cleared between operations".to_owned(),
             };
             let lines = print::simulated(spec, setup.frames, &seeds);
             let frees = match setup.free_by {

@@ -12,7 +12,7 @@ fn simulated(think_ns: u64) -> Setup {
     let spec = Spec::uniform(8).unwrap();
     let columns = setup().columns.into_iter().take(2).collect();
     let shares = vec![50];
-    let simulated = Some(SimulatedCpus { spec, think_ns, samples_memory: false });
+    let simulated = Some(SimulatedCpus { spec, think_ns: Some(think_ns), samples_memory: false });
     Setup { frames: 1 << 15, threads: 8, simulated, columns, shares, ..setup() }
 }
 
@@ -96,7 +96,8 @@ fn a_simulated_machine_refuses_what_it_does_not_have() {
     };
     let small = refusal(Setup { frames: 1 << 14, ..simulated(0) });
     assert_eq!(small, "--memory: 64 MiB for the 8 CPUs of uniform:8: choose at least 128 MiB");
-    let one = SimulatedCpus { spec: Spec::uniform(1).unwrap(), think_ns: 0, samples_memory: false };
+    let one =
+        SimulatedCpus { spec: Spec::uniform(1).unwrap(), think_ns: Some(0), samples_memory: false };
     let one = Some(one);
     let other = Setup { threads: 1, simulated: one, free_by: FreeBy::Other, ..simulated(0) };
     let other = refusal(other);
@@ -117,7 +118,8 @@ fn a_simulated_machine_refuses_what_it_does_not_have() {
 fn simulated_cpus_free_the_blocks_of_others() {
     let counts_of = |free_by, threads| {
         let spec = Spec::uniform(threads).unwrap();
-        let simulated_cpus = Some(SimulatedCpus { spec, think_ns: 50, samples_memory: false });
+        let simulated_cpus =
+            Some(SimulatedCpus { spec, think_ns: Some(50), samples_memory: false });
         let setup = Setup { threads, free_by, simulated: simulated_cpus, ..simulated(0) };
         let setup = Setup { types: Types::Mixed, seeds: vec![1], ..setup };
         let results = [
