@@ -55,15 +55,16 @@ impl<'m> Lists<'m> {
     /// of its pageblock may have changed since it was freed.
     #[inline(never)]
     fn holds(
-        &mut self,
+        &self,
         context: ListsContext<'_, 'm, impl Platform>,
         frame: u32,
         order: Order,
     ) -> bool {
-        ListIndex::of_order(order).any(|list| {
+        let mut lists = ListIndex::of_order(order);
+        let is_on_ring = |list| {
             let len = context.pages.len(list);
-            let on_ring = self.ring(list).get(..len).is_some_and(|ring| ring.contains(&frame));
-            on_ring || self.store.holds(list, frame)
-        })
+            self.rings[list.get()].get(..len).is_some_and(|ring| ring.contains(&frame))
+        };
+        self.store.holds(order, frame) || lists.any(is_on_ring)
     }
 }

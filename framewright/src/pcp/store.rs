@@ -136,10 +136,12 @@ impl<'m> BundleStore<'m> {
         }
     }
 
-    /// Whether the store contains this block for a list.
-    pub(super) fn holds(&self, list: ListIndex, frame: u32) -> bool {
-        let slot = &self.slots[slot_of(frame / 64, list.order(), self.slots.len() - 1)];
-        slot.key == Key::new(frame / 64, list) && slot.heads >> (frame % 64) & 1 == 1
+    /// Whether the store contains this block for a list of its order.
+    pub(super) fn holds(&self, order: Order, frame: u32) -> bool {
+        let Slot { heads, key } = self.slots[slot_of(frame / 64, order, self.slots.len() - 1)];
+        heads >> (frame % 64) & 1 == 1
+            && key.word() == frame / 64
+            && key.list().is_some_and(|list| list.order() == order)
     }
 
     /// Adds blocks to the bundles of their words, from the first on. Stops at a block without a
