@@ -146,7 +146,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         let leaves = |word: u32| self.zone.is_emptying(word * 64);
         let before = leaving.as_slice().len();
         let taken = lists.store.sweep(slots, leaves, leaving);
-        let selected = leaving.as_slice().iter().skip(before);
+        let selected = leaving.as_slice().len() - before;
         probe_swept(self.context(), &lists.store, slots, selected);
         lists.set_stored(self.context(), lists.stored - taken);
     }

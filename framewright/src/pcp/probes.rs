@@ -48,22 +48,19 @@ pub(super) fn probe_selected<'b>(
     }
 }
 
-/// Reports a sweep of `slots` slots of the store, which selected bundles to leave. Half of the work of joining a block to a
-/// bundle is done at each slot.
+/// Reports a sweep of `slots` slots of the store, which selected so many bundles to leave. Each slot takes half of the work
+/// of joining a block to a bundle.
 #[inline(always)]
-pub(super) fn probe_swept<'b>(
+pub(super) fn probe_swept(
     context: ListsContext<'_, '_, impl Platform>,
     store: &BundleStore<'_>,
     slots: u32,
-    selected: impl Iterator<Item = &'b Bundle>,
+    selected: usize,
 ) {
-    if !context.listens() {
-        return;
-    }
     context.cost(Cost::RingFrames, slots / 2);
-    context.cost(Cost::SelectBundles, selected.count() as u32);
-    for line in store.swept_lines(slots) {
-        context.touch_store(line);
+    context.cost(Cost::SelectBundles, selected as u32);
+    if context.listens() {
+        store.swept_lines(slots).for_each(|line| context.touch_store(line));
     }
 }
 
