@@ -71,8 +71,8 @@ pub(crate) struct BundleStore<'m> {
     slots: &'m mut [Slot],
     /// For each list, the slots it occupies.
     occupied: [NumberSet<'m>; ListIndex::STORED],
-    /// The position at which the last drain stopped. The next one continues there, so that every
-    /// bundle has the same time to grow.
+    /// The slot at which the next drain begins: behind the last one that was taken, so that every bundle has the same time
+    /// to grow.
     hand: u32,
     /// The slot at which the next sweep begins.
     swept: u32,
@@ -252,9 +252,9 @@ impl<'m> BundleStore<'m> {
             // stays small.
             let full = ((frames - taken) / 64).min(u64::from(out.free_slots())).max(1) as u32;
             let occupied = self.occupied.get_mut(list.get());
-            let taken_word = occupied.and_then(|slots| slots.take_word_at(self.hand, full));
+            let taken_word = occupied.and_then(|slots| slots.take_word_from(self.hand, full));
             let Some((leaf, mut mask)) = taken_word else { break };
-            self.hand = leaf + 1;
+            self.hand = leaf * 64 + 64 - mask.leading_zeros();
             if list.is_emptying() {
                 self.emptying -= mask.count_ones();
             }
@@ -438,6 +438,34 @@ mod tests {
             let doubled = store.insert(list(0), single(9, 0b110));
             assert_eq!(doubled, Inserted::Doubled(single(9, 0b10)));
         });
+    }
+
+    #[test]
+    fn drains_take_every_bundle_once_before_they_take_one_again() {
+        let words = 200;
+        for at_once in [1, 5, 13, 64] {
+            with_store(256, |store| {
+                let full = |word| single(word, !0);
+                for word in 0..words {
+                    store.insert(list(0), full(word));
+                }
+                let mut taken = Vec::new();
+                while taken.len() < if cfg!(miri) { 420 } else { 1000 } {
+                    let mut out = Bundles::new();
+                    assert_eq!(
+                        store.pop_many(list(0), 64 * at_once, &mut out),
+                        out.frames(),
+                        "{at_once}"
+                    );
+                    for &bundle in out.as_slice() {
+                        assert_eq!(store.insert(list(0), bundle), Inserted::Stored);
+                        taken.push(bundle.word);
+                    }
+                }
+                let in_turn = (0..words).cycle().take(taken.len());
+                assert_eq!(taken, in_turn.collect::<Vec<_>>(), "{at_once} at once");
+            });
+        }
     }
 
     #[test]
