@@ -92,9 +92,10 @@
 //!
 //! The feature `compare`, off by default, adds alternatives to the default methods, for comparison:
 //! compaction by two scanners (`compact.method=scan`, and its settings), allocation of free blocks in
-//! Linux's order (`zone.bulk_take`), selection of blocks under the zone lock (`pcp.bulk_free`), and a
-//! watermark test by order (`zone.watermark_by_order`). Without the feature, [`Tuning::set`] refuses these
-//! settings and names the feature.
+//! Linux's order (`zone.bulk_take`), selection of blocks under the zone lock (`pcp.bulk_free`), a shorter
+//! emptying of sparse pageblocks (`zone.any_refill_ends_emptying`), and a watermark test by order
+//! (`zone.watermark_by_order`). Without the feature, [`Tuning::set`] refuses these settings and names the
+//! feature.
 //!
 //! # Locks and callbacks
 //!

@@ -7,8 +7,12 @@
 //! **The rule.** The zone fills one pageblock at a time: refills take from the fullest pageblocks first. A
 //! pageblock from which the zone does not allocate can only become emptier, if the lists of CPUs do not reuse its
 //! frames either. So a free that leaves a pageblock sparse sets the flag *emptying*. Frames that are freed in such
-//! a pageblock bypass the rings and return to the zone. A refill that takes from the pageblock clears the flag:
-//! now the pageblock is being filled, and its frames may be reused while they are in the cache.
+//! a pageblock bypass the rings and return to the zone. A refill clears the flag if it fills the pageblock, or if the
+//! refill before it took from the same pageblock: now the zone fills this pageblock, and its frames may be reused while
+//! they are in the cache. A single refill that leaves the pageblock sparse does not clear the flag. Mixed traffic needs
+//! blocks of several orders from several pageblocks. On lists these blocks would be reused with their orders, and the
+//! pageblocks would stay divided into small blocks; in the zone they merge. Two refills in a row are enough, because
+//! otherwise the frames of a loop that frees what it allocates would go to the zone and back for ever.
 //!
 //! **Why it converges.** Let a share f of all frames be free, spread evenly. Each replaced page leaves an emptying
 //! pageblock with probability near 1 and enters the one that is being filled. After every page was replaced once,
@@ -20,7 +24,7 @@
 //! **The cost of the flag.** The flag is a bit of the byte that the hot path compares with the type *movable*, so
 //! frees need no additional test. All CPUs read that byte, so it should change rarely. The flag is
 //! set only if a free makes the number of free frames pass the limit, or a multiple of a quarter of
-//! the pageblock. It is cleared when a refill takes from the pageblock, when the pageblock is
+//! the pageblock. It is cleared when refills fill the pageblock, when the pageblock is
 //! wholly free, and when its type changes.
 
 use super::{Buddy, EMPTYING, FRAMES, MigrateType, TYPE_FLAGS, pageblock::FULLEST};
@@ -41,6 +45,12 @@ impl Buddy<'_> {
     /// Sets the limit of free frames above which a pageblock is sparse; [`FRAMES`] switches the rule off.
     pub(crate) fn set_emptying_above(&mut self, free: u32) {
         self.emptying_above = free.min(FRAMES) as u16;
+    }
+
+    /// Sets whether any refill that takes frames from a pageblock clears its flag.
+    #[cfg(feature = "compare")]
+    pub(crate) fn set_any_refill_ends_emptying(&mut self, any: bool) {
+        self.any_refill_ends_emptying = any;
     }
 
     /// Flags pageblock `index` if a free has made it sparse. It had `before` free frames before the free, and
@@ -66,7 +76,20 @@ impl Buddy<'_> {
         }
     }
 
-    /// Clears the flag of pageblock `index`: the zone allocates from it, or it is wholly free.
+    /// Clears the flag of pageblock `index`, from which a refill has just taken frames, if refills fill it now: this
+    /// one has left few free frames, or the one before took frames from the same pageblock.
+    #[inline(always)]
+    pub(super) fn clear_if_filled(&mut self, index: u32) {
+        let again = core::mem::replace(&mut self.refilled_last, index) == index;
+        let is_filled = again || self.blocks[index as usize].free <= self.emptying_above;
+        #[cfg(feature = "compare")]
+        let is_filled = is_filled || self.any_refill_ends_emptying;
+        if is_filled {
+            self.clear_emptying(index);
+        }
+    }
+
+    /// Clears the flag of pageblock `index`: the zone fills it, or it is wholly free.
     #[inline(always)]
     pub(super) fn clear_emptying(&mut self, index: u32) {
         let number = &self.types[index as usize];

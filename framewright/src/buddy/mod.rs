@@ -120,6 +120,11 @@ pub(crate) struct Buddy<'m> {
     heads: &'m [Heads],
     /// A pageblock with more free frames than this is sparse.
     emptying_above: u16,
+    /// The pageblock from which refills took frames last.
+    refilled_last: u32,
+    /// Whether any refill that takes frames from a pageblock ends its emptying.
+    #[cfg(feature = "compare")]
+    any_refill_ends_emptying: bool,
     /// The pageblock in which frames were freed last; frees of whole pageblocks do not count.
     #[cfg(feature = "compare")]
     given_last: u32,
@@ -164,6 +169,9 @@ impl<'m> Buddy<'m> {
             isolated,
             heads,
             emptying_above: FRAMES as u16,
+            refilled_last: u32::MAX,
+            #[cfg(feature = "compare")]
+            any_refill_ends_emptying: false,
             #[cfg(feature = "compare")]
             given_last: 0,
         }

@@ -87,7 +87,6 @@ impl Buddy<'_> {
                 None => break,
             };
             let of = self.type_of(index);
-            self.clear_emptying(index);
             self.probe_visit(index, of, watch);
             self.prefetch_next(index, watch);
             let known = self.heads_of(index);
@@ -96,6 +95,7 @@ impl Buddy<'_> {
             take_from(block, index, &want, known, out);
             let taken = before - block.free;
             self.free[of as usize] -= u64::from(taken);
+            self.clear_if_filled(index);
             self.relist(index, of, watch);
             visits += 1;
             if of != want.migratetype {

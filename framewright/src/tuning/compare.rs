@@ -1,7 +1,8 @@
 //! Settings of the feature `compare`.
 
 /// Settings that exist only with the feature.
-const KEYS: [&str; 6] = [
+const KEYS: [&str; 7] = [
+    "zone.any_refill_ends_emptying",
     "zone.watermark_by_order",
     "compact.shortcuts",
     "compact.repair.reset_before_read",

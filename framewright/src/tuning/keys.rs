@@ -243,9 +243,19 @@ pub const KEYS: &[Key] = &[
         default: "6",
         range: "0 to 512 frames",
         meaning: "frames freed in a pageblock with more than N free frames return to the zone instead of a CPU's lists, \
-                  unless the zone allocates from that pageblock; 512: off",
+                  until refills have filled that pageblock; 512: off",
         source: "Framewright; run replace --vs zone.emptying_above=512 shows what it gains",
         field: |t| Field::number_or_zero(&mut t.zone.emptying_above, 1, 512),
+    },
+    #[cfg(feature = "compare")]
+    Key {
+        path: "zone.any_refill_ends_emptying",
+        default: "off",
+        range: "on, off",
+        meaning: "whether any refill that takes frames from a sparse pageblock ends its emptying: not only one that leaves \
+                  at most zone.emptying_above free frames in it, or the second one in a row",
+        source: "Framewright; run churn --mix small --seeds 40 --vs zone.any_refill_ends_emptying=on shows what it loses",
+        field: |t| Field::Switch(&mut t.zone.any_refill_ends_emptying),
     },
     Key {
         path: "zone.bulk_take",

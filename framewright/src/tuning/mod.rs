@@ -217,8 +217,12 @@ pub struct ZoneTuning {
     /// The maximum number of pageblocks from which one refill takes frames.
     pub refill_pageblocks: u32,
     /// A pageblock with more free frames than this is sparse: frames that are freed in it return to
-    /// the zone, unless the zone allocates from it; 512: no pageblock is sparse.
+    /// the zone, until refills have filled it; 512: no pageblock is sparse.
     pub emptying_above: u32,
+    /// Whether any refill that takes frames from a sparse pageblock ends its emptying: not only one that leaves at
+    /// most `emptying_above` free frames in it, or the second one in a row.
+    #[cfg(feature = "compare")]
+    pub any_refill_ends_emptying: bool,
     /// The method of taking a batch.
     pub bulk_take: BulkTake,
     /// Whether a request for a larger block also needs enough free memory in larger blocks: for each order below
@@ -242,6 +246,8 @@ impl Default for ZoneTuning {
             reserve_ratios: [256, 256, 32, 0],
             refill_pageblocks: 16,
             emptying_above: 6,
+            #[cfg(feature = "compare")]
+            any_refill_ends_emptying: false,
             bulk_take: BulkTake::default(),
             #[cfg(feature = "compare")]
             watermark_by_order: false,

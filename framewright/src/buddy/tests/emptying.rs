@@ -52,8 +52,38 @@ fn the_limit_may_be_any_number() {
 }
 
 #[test]
-fn a_refill_clears_the_flag_and_only_many_frees_set_it_again() {
+fn a_refill_clears_the_flag_of_a_pageblock_that_it_fills() {
+    for (taken, stays) in [(71, true), (72, false)] {
+        let mut buddy = full(1);
+        free(&mut buddy, (0..400).step_by(2));
+        take(&mut buddy, Want { at_most: taken, ..want(0, MOVABLE, taken) });
+        assert_eq!(is_emptying(&buddy, 0), stays, "{} frames are free", 200 - taken);
+    }
+}
+
+/// A loop that frees what it allocates would otherwise never fill the pageblock.
+#[test]
+fn the_second_refill_in_a_row_clears_the_flag() {
+    let mut buddy = full(2);
+    // The first pageblock has blocks of order 3, the second has single frames.
+    free(&mut buddy, (0..512).filter(|frame| frame % 16 < 8).chain((512..1024).step_by(2)));
+    let mut refill = |of_order| {
+        take(&mut buddy, want(of_order, MOVABLE, 4));
+        [0, 1].map(|index| is_emptying(&buddy, index))
+    };
+    for of_order in [3, 0, 3, 0] {
+        assert_eq!(refill(of_order), [true, true], "refills from the two in turn");
+    }
+    assert_eq!(refill(0), [true, false]);
+    assert_eq!(refill(3), [true, false]);
+    assert_eq!(refill(3), [false, false]);
+}
+
+#[cfg(feature = "compare")]
+#[test]
+fn if_any_refill_clears_the_flag_only_many_frees_set_it_again() {
     let mut buddy = full(1);
+    buddy.set_any_refill_ends_emptying(true);
     free(&mut buddy, 0..200);
     assert!(is_emptying(&buddy, 0));
     let (taken, _) = take(&mut buddy, want(0, MOVABLE, 10));
@@ -69,7 +99,7 @@ fn a_refill_clears_the_flag_and_only_many_frees_set_it_again() {
 fn the_pageblock_that_refills_use_is_the_fullest() {
     let mut buddy = full(3);
     free(&mut buddy, (0..300).chain(512..712).chain(1024..1200));
-    let (taken, _) = take(&mut buddy, want(0, MOVABLE, 40));
+    let (taken, _) = take(&mut buddy, want(0, MOVABLE, 50));
     assert!(taken.iter().all(|frame| frame / FRAMES == 2), "{taken:?}");
     let flags = [0, 1, 2].map(|index| is_emptying(&buddy, index));
     assert_eq!(flags, [true, true, false]);

@@ -176,6 +176,8 @@ impl<'m> ZoneArrays<'m> {
         let mut buddy = Buddy::new(spec.base, pageblocks, gigablocks, types, present, sets, heads);
         buddy.add_present();
         buddy.set_emptying_above(config.tuning.zone.emptying_above);
+        #[cfg(feature = "compare")]
+        buddy.set_any_refill_ends_emptying(config.tuning.zone.any_refill_ends_emptying);
         let limit = depot_of(config, spec);
         let chunks = self.chunks.split_off_mut(..Depot::chunks(limit)).unwrap_or_default();
         let depot = Depot::new(chunks, limit);
