@@ -159,6 +159,10 @@ unsafe impl Mover<Simulated> for PageMover {
     }
 
     fn release(&self, moves: &mut [Move]) {
+        // After a failure a claim may have ended although its page has not moved.
+        if self.machine.current().is_none() {
+            return;
+        }
         for at in moves {
             if !self.is_gone(at) {
                 let nth = self.position(at);
