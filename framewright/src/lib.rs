@@ -92,10 +92,12 @@
 //!
 //! The feature `compare`, off by default, adds alternatives to the default methods, for comparison:
 //! compaction by two scanners (`compact.method=scan`, and its settings), allocation of free blocks in
-//! Linux's order (`zone.bulk_take`), selection of blocks under the zone lock (`pcp.bulk_free`), a shorter
-//! emptying of sparse pageblocks (`zone.any_refill_ends_emptying`), and a watermark test by order
-//! (`zone.watermark_by_order`). Without the feature, [`Tuning::set`] refuses these settings and names the
-//! feature.
+//! Linux's order (`zone.bulk_take`), selection of blocks under the zone lock (`pcp.bulk_free`), refills
+//! that free memory does not limit (`pcp.refill_ignores_free`), drains of a whole burst at once
+//! (`pcp.high_order_at_once`), a shorter emptying of sparse pageblocks
+//! (`zone.any_refill_ends_emptying`), batches that break a huge page for their last frames
+//! (`zone.rest_breaks_pageblock`), and a watermark test by order (`zone.watermark_by_order`). Without the
+//! feature, [`Tuning::set`] refuses these settings and names the feature.
 //!
 //! # Locks and callbacks
 //!

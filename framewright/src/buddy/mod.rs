@@ -125,6 +125,9 @@ pub(crate) struct Buddy<'m> {
     /// Whether any refill that takes frames from a pageblock ends its emptying.
     #[cfg(feature = "compare")]
     any_refill_ends_emptying: bool,
+    /// Whether a batch breaks a wholly free pageblock for its last frames, even if it has some already.
+    #[cfg(feature = "compare")]
+    rest_breaks_pageblock: bool,
     /// The pageblock in which frames were freed last; frees of whole pageblocks do not count.
     #[cfg(feature = "compare")]
     given_last: u32,
@@ -172,6 +175,8 @@ impl<'m> Buddy<'m> {
             refilled_last: u32::MAX,
             #[cfg(feature = "compare")]
             any_refill_ends_emptying: false,
+            #[cfg(feature = "compare")]
+            rest_breaks_pageblock: false,
             #[cfg(feature = "compare")]
             given_last: 0,
         }

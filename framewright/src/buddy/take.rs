@@ -4,7 +4,8 @@
 //! a pageblock is a call, so that the gain from inlining can be measured.
 
 use super::{
-    Buddy, Bundle, Bundles, Fallback, Heads, MigrateType, Part, Reserve, WORDS_SHIFT, Want, Watch,
+    Buddy, Bundle, Bundles, FRAMES, Fallback, Heads, MigrateType, Part, Reserve, WORDS_SHIFT, Want,
+    Watch,
     levels::{Levels, WORDS},
     lists::Lists,
     pageblock::{NIL, Pageblock},
@@ -86,6 +87,9 @@ impl Buddy<'_> {
                 }
                 None => break,
             };
+            if self.is_enough(index, &want, out.blocks()) {
+                break;
+            }
             let of = self.type_of(index);
             self.probe_visit(index, of, watch);
             self.prefetch_next(index, watch);
@@ -103,6 +107,27 @@ impl Buddy<'_> {
             }
         }
         fallback
+    }
+
+    /// Sets whether a batch breaks a wholly free pageblock for its last frames, even if it has some already.
+    #[cfg(feature = "compare")]
+    pub(crate) fn set_rest_breaks_pageblock(&mut self, breaks: bool) {
+        self.rest_breaks_pageblock = breaks;
+    }
+
+    /// Whether a batch of `taken` blocks ends before pageblock `index`, because that is wholly free and the batch would use
+    /// less than half of it. The next batch then comes sooner; a huge page would be lost for long.
+    fn is_enough(&self, index: u32, want: &Want, taken: u32) -> bool {
+        #[cfg(feature = "compare")]
+        if self.rest_breaks_pageblock {
+            return false;
+        }
+        let missing = want.blocks.saturating_sub(taken) << want.order.get();
+        let is_batch = want.how == BulkTake::Bulk;
+        is_batch
+            && taken > 0
+            && missing < FRAMES / 2
+            && u32::from(self.blocks[index as usize].free) == FRAMES
     }
 
     /// [`Buddy::take_bundles`] for blocks of one or more pageblocks.

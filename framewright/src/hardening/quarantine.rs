@@ -49,8 +49,8 @@ impl<'m> Quarantine<'m> {
 
     /// Takes the oldest block.
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
+        let block = *self.slots.get(self.first)?;
         self.len = self.len.checked_sub(1)?;
-        let block = self.slots[self.first];
         self.first = self.place(1);
         self.frames -= block.order.frames();
         Some(block)

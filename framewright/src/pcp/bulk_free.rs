@@ -6,10 +6,10 @@ use super::{
     lists::leave,
     packing::pack_outlined,
     pages::ListsContext,
-    probes::{probe_packed, probe_selected, probe_slot},
+    probes::{probe_packed, probe_selected},
 };
 use crate::{
-    buddy::{Bundle, Bundles},
+    buddy::Bundles,
     platform::{Cost, Platform},
     types::Order,
 };
@@ -25,61 +25,85 @@ impl<'m> Lists<'m> {
         frames: u64,
         leaving: &mut Bundles,
     ) -> u64 {
-        let before = leaving.as_slice().len();
-        let mut moved = self.store.pop_many(list, frames, leaving);
-        self.set_stored(context, self.stored - moved);
-        probe_selected(context, &self.store, list, leaving.as_slice().iter().skip(before));
-        while moved < frames && !leaving.is_full() {
-            let Some(bundle) = self.select_one(context, list) else { break };
+        let mut moved = 0;
+        // Pageblocks are not in the store, so their ring comes first.
+        if list.order() == Order::PAGEBLOCK {
+            moved += self.leave_ring(context, list, frames, leaving);
+        }
+        let mut lists = list_order(list);
+        while self.stored > 0
+            && moved < frames
+            && !leaving.is_full()
+            && let Some(next) = lists.next()
+        {
+            moved += self.leave_store(context, next, frames - moved, leaving);
+        }
+        let mut lists = list_order(list);
+        while moved < frames
+            && !leaving.is_full()
+            && let Some(next) = lists.next()
+        {
+            moved += self.leave_ring(context, next, frames - moved, leaving);
+        }
+        while moved < frames
+            && !leaving.is_full()
+            && let Some(bundle) = self.release(context)
+        {
+            context.cost(Cost::SelectSingly, 1);
             moved += leave(leaving, bundle);
         }
         moved
     }
 
-    /// Selects one bundle: from the store, beginning with `list`; else from the rings; else from
-    /// the quarantine. Pageblocks are not in the store, so for a list of them its ring comes first.
-    pub(super) fn select_one(
+    /// Moves bundles of a list from the store to `leaving`, with about `frames` frames, until that is full. Returns the
+    /// number of frames.
+    pub(super) fn leave_store(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
-    ) -> Option<Bundle> {
-        context.cost(Cost::SelectSingly, 1);
-        if list.order() == Order::PAGEBLOCK
-            && let Some(bundle) = self.select_from_ring(context, list)
-        {
-            return Some(bundle);
+        frames: u64,
+        leaving: &mut Bundles,
+    ) -> u64 {
+        let before = leaving.as_slice().len();
+        let moved = self.store.pop_many(list, frames, leaving);
+        if moved > 0 {
+            self.set_stored(context, self.stored - moved);
+            probe_selected(context, &self.store, list, leaving.as_slice().iter().skip(before));
         }
-        let mut stored = self.store.pop(list);
-        if stored.is_none() && self.stored > 0 {
-            stored = list_order(list).find_map(|list| self.store.pop(list));
-        }
-        if let Some(bundle) = stored {
-            self.set_stored(context, self.stored - bundle.frame_count());
-            probe_slot(context, &self.store, list, bundle.word);
-            return Some(bundle);
-        }
-        let of_ring = list_order(list).find_map(|list| self.select_from_ring(context, list));
-        of_ring.or_else(|| self.release(context))
+        moved
     }
 
-    /// The coldest block of a ring, with the blocks of the same word that follow it.
-    fn select_from_ring(
+    /// Moves the oldest blocks of a ring to `leaving`, with about `frames` frames, until that is full. Returns the number of
+    /// frames.
+    #[inline(never)]
+    pub(super) fn leave_ring(
         &mut self,
         context: ListsContext<'_, 'm, impl Platform>,
         list: ListIndex,
-    ) -> Option<Bundle> {
+        frames: u64,
+        leaving: &mut Bundles,
+    ) -> u64 {
         let len = context.pages.len(list);
-        let ring = self.ring(list);
-        let (bundle, used) = pack_outlined(&ring[..len], list.order())?;
-        probe_packed(context, ring.get(..used));
-        ring.copy_within(used..len, 0);
-        context.pages.set_len(list, len - used);
-        Some(bundle)
+        let (mut at, mut moved) = (0, 0);
+        while moved < frames
+            && !leaving.is_full()
+            && let Some((bundle, used)) = pack_outlined(&self.ring(list)[at..len], list.order())
+        {
+            probe_packed(context, self.ring(list).get(at..at + used));
+            context.cost(Cost::SelectBundles, 1);
+            moved += leave(leaving, bundle);
+            at += used;
+        }
+        if at > 0 {
+            self.ring(list).copy_within(at..len, 0);
+            context.pages.set_len(list, len - at);
+        }
+        moved
     }
 }
 
 /// All lists, beginning with `first`.
-fn list_order(first: ListIndex) -> impl Iterator<Item = ListIndex> {
+pub(super) fn list_order(first: ListIndex) -> impl Iterator<Item = ListIndex> {
     core::iter::successors(Some(first), move |list| {
         Some(list.following()).filter(|next| *next != first)
     })

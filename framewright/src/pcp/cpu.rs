@@ -1,6 +1,6 @@
 //! A zone as seen from a CPU, with the CPU's lists for it.
 
-use super::{CpuPages, pages::ListsContext};
+use super::{CpuPages, pages::ListsContext, sizing::ZoneFree};
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Capture, Fallback, Refusals, Reserve, Want},
     platform::{self, Cost, Platform},
@@ -28,11 +28,11 @@ impl<P: Platform> Clone for ZoneOnCpu<'_, '_, P> {
 impl<P: Platform> Copy for ZoneOnCpu<'_, '_, P> {}
 
 impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
-    /// Whether the free memory of the zone is below the high watermark, so that lists should
-    /// shrink.
-    pub(super) fn zone_is_low(&self) -> bool {
+    /// The free memory of the zone. Below the high watermark, lists should shrink.
+    pub(super) fn zone_free(&self) -> ZoneFree {
         self.zone.probe_words(self.platform, platform::Access::Read);
-        self.zone.free() < self.zone.marks().get(Watermark::High)
+        let frames = self.zone.free();
+        ZoneFree { frames, is_low: frames < self.zone.marks().get(Watermark::High) }
     }
 
     /// The context for work on the lists.

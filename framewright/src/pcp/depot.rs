@@ -74,7 +74,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
             DrainReason::HighOrder => u32::MAX,
             _ => return,
         };
-        if !self.zone_is_low() {
+        if !self.zone_free().is_low {
             leaving.depot_free = self.zone.depot_free_frames();
         }
     }

@@ -17,7 +17,8 @@ use crate::{
 pub(super) struct Due {
     pub(super) reason: DrainReason,
     pub(super) frames: u64,
-    /// Whether one batch is enough. The next spill drains another batch, so that no free waits for more than one.
+    /// Whether one batch is enough. The next spill, or the next free of order 1 to 4, drains another batch, so that no free
+    /// waits for more than one.
     pub(super) is_bounded: bool,
 }
 
@@ -127,8 +128,11 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
             let moved = self.enter(|at, lists| {
                 at.set_depot_share(&lists.sizing, &mut leaving, due.reason);
                 leaving.bundles.limit_pageblocks(lists.sizing.hold_pageblocks());
-                let list = if due.is_bounded { lists.leaving(list) } else { list };
-                at.select_leaving(lists, list, left, &mut leaving)
+                let all_leave = !due.is_bounded || due.reason == DrainReason::HighOrder;
+                let list = if all_leave { list } else { lists.leaving(list) };
+                let moved = at.select_leaving(lists, list, left, &mut leaving);
+                lists.sizing.drained(due.reason, moved);
+                moved
             });
             let moved = moved.unwrap_or(0);
             if moved == 0 {
@@ -192,13 +196,16 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         spilled: bool,
     ) -> Due {
         let held = || self.pages.held();
-        let frames = lists.sizing.on_free(&self.pages.traffic, (list, order), spilled, held);
-        if frames > 0 || !spilled {
-            return Due::now(DrainReason::HighOrder, frames);
+        let owed = lists.sizing.on_free(&self.pages.traffic, (list, order), spilled, held);
+        if owed > 0 || !spilled {
+            return match lists.sizing.drains_at_once() {
+                true => Due::now(DrainReason::HighOrder, owed),
+                false => Due::bounded(DrainReason::HighOrder, owed),
+            };
         }
         // Other rings are not counted: they hold little (`Sizing::ring_limit`).
         let held = lists.stored + ((self.pages.len(list) as u64) << order.get());
-        let frames = lists.sizing.on_spill(held, self.zone_is_low());
+        let frames = lists.sizing.on_spill(held, self.zone_free().is_low);
         if frames > 0 {
             return Due::bounded(DrainReason::Threshold, frames);
         }

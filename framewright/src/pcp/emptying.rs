@@ -11,22 +11,10 @@
 //! the store, and each slot is looked at in time.
 
 use super::{
-    ListIndex, Lists, OwnedZoneOnCpu,
-    cpu::ZoneOnCpu,
-    depot::DrainBatch,
-    index::RING,
-    lists::leave,
-    packing::pack,
-    pages::ListsContext,
-    probes::{probe_packed, probe_selected, probe_swept},
-    sizing::LONG_LISTS,
+    ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, index::RING,
+    pages::ListsContext, probes::probe_swept, sizing::LONG_LISTS,
 };
-use crate::{
-    buddy::Bundles,
-    observe::DrainReason,
-    platform::{Cost, Platform},
-    types::Order,
-};
+use crate::{buddy::Bundles, observe::DrainReason, platform::Platform, types::Order};
 
 /// While many CPUs share the zone, a CPU that found the zone lock held reuses this many blocks before it looks again.
 const POSTPONED: u16 = 64;
@@ -44,7 +32,7 @@ impl<'m> Lists<'m> {
         leaving: &mut Bundles,
     ) {
         if !self.burst.lasts() {
-            self.leave_ring(context, list, leaving);
+            self.leave_ring(context, list, u64::MAX, leaving);
             context.pages.set_limit(list, self.sizing.ring_limit(list));
             return;
         }
@@ -56,28 +44,6 @@ impl<'m> Lists<'m> {
             // These are more frames than one spill adds, so that the zone lock is taken rarely.
             self.select_bundles(context, list, self.stored - high / 4 * 3, leaving);
         }
-    }
-
-    /// Moves the oldest blocks of a ring to `leaving`, until that is full.
-    #[inline(never)]
-    pub(super) fn leave_ring(
-        &mut self,
-        context: ListsContext<'_, 'm, impl Platform>,
-        list: ListIndex,
-        leaving: &mut Bundles,
-    ) {
-        let len = context.pages.len(list);
-        let mut at = 0;
-        while !leaving.is_full()
-            && let Some((bundle, used)) = pack(&self.ring(list)[at..len], list.order())
-        {
-            probe_packed(context, self.ring(list).get(at..at + used));
-            context.cost(Cost::SelectBundles, 1);
-            leave(leaving, bundle);
-            at += used;
-        }
-        self.ring(list).copy_within(at..len, 0);
-        context.pages.set_len(list, len - at);
     }
 
     /// Whether blocks of emptying pageblocks are in the store, or more of them on a ring than its
@@ -98,14 +64,10 @@ impl<'m> Lists<'m> {
         context: ListsContext<'_, 'm, impl Platform>,
         leaving: &mut Bundles,
     ) {
-        let mut moved = 0;
         for list in ListIndex::emptying() {
-            let before = leaving.as_slice().len();
-            moved += self.store.pop_many(list, u64::MAX, leaving);
-            probe_selected(context, &self.store, list, leaving.as_slice().iter().skip(before));
-            self.leave_ring(context, list, leaving);
+            self.leave_store(context, list, u64::MAX, leaving);
+            self.leave_ring(context, list, u64::MAX, leaving);
         }
-        self.set_stored(context, self.stored - moved);
     }
 }
 
@@ -126,7 +88,7 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         }
         let waits = || lists.postponed > 0 || self.zone.is_locked(self.platform);
         let returns = match lists.burst.update(self.pages.traffic.frames()) {
-            true => lists.sizing.high() >= LONG_LISTS,
+            true => lists.sizing.bounds().1 >= LONG_LISTS.into(),
             false => !lists.sizing.is_contended() || !waits(),
         };
         if returns {

@@ -39,7 +39,7 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
                 None => {
                     lists.sizing.observe(&at.pages.traffic);
                     let held = at.pages.held();
-                    let mut blocks = lists.sizing.on_refill(list.order(), held, at.zone_is_low());
+                    let mut blocks = lists.sizing.on_refill(list.order(), held, at.zone_free());
                     if emptying_waits {
                         // After a smaller refill the next one comes sooner, and returns more of
                         // the blocks of emptying pageblocks.

@@ -22,12 +22,17 @@ pub(crate) struct Sizing {
     high_max: u32,
     /// Frames that the CPU may hold now, between the two bounds.
     high: u32,
+    /// Refills may enlarge the lists to one in this many of the frames that are free, in the zone or on these lists; 0:
+    /// without this limit.
+    share_of_free: u64,
     /// A refill asks for `batch << alloc_factor` frames.
     alloc_factor: u32,
     /// Frames freed recently and not allocated again.
     free_count: u32,
     /// Frames freed beyond those allocated, from -`high` to `burst`.
     surplus: i64,
+    /// Frames of a burst of high-order frees that have still to return to the zone.
+    owed: u32,
     /// Frames allocated and freed when `free_count` was last updated.
     seen: (u64, u64),
     /// Maximum of `alloc_factor`. A bulk free returns at most `batch << scale_max` frames.
@@ -38,6 +43,8 @@ pub(crate) struct Sizing {
     ring_batches: u32,
     /// The high-order frees that drain.
     rule: HighOrderDrain,
+    /// Whether one free returns all frames of a burst of high-order frees.
+    drains_at_once: bool,
     /// Frames freed in a row before a high-order free may drain.
     burst: u32,
     /// Whether a high-order free drains nothing while the lists hold less than a batch.
@@ -46,6 +53,15 @@ pub(crate) struct Sizing {
     hold: u32,
     /// Whether many CPUs share the zone.
     is_contended: bool,
+}
+
+/// The free memory of the zone.
+#[derive(Clone, Copy)]
+pub(crate) struct ZoneFree {
+    /// Free frames, without those on lists of CPUs.
+    pub(crate) frames: u64,
+    /// Whether they are below the high watermark.
+    pub(crate) is_low: bool,
 }
 
 /// Lists that may hold fewer frames than this are too short for blocks to wait in them for their neighbours.
@@ -69,13 +85,13 @@ pub(crate) fn default_batch(managed: u64) -> u32 {
     ((1 << rounded.ilog2()) - 1).max(1)
 }
 
-/// The maximum number of frames on the self-tuned lists of one of `cpus` CPUs. Only its owner can allocate from a list,
-/// and with more CPUs, a larger part of the frames on lists belongs to other CPUs. So the share of the zone on all
-/// lists together shrinks with the number of CPUs, down to a bound.
-fn largest(tuning: &PcpTuning, managed: u64, cpus: u64) -> u64 {
+/// The self-tuned lists of one of `cpus` CPUs may hold one frame in this many. Only its owner can allocate from a list,
+/// and with more CPUs, a larger part of the frames on lists belongs to other CPUs. So the share of all lists together
+/// shrinks with the number of CPUs, down to a bound.
+fn largest_share(tuning: &PcpTuning, cpus: u64) -> u64 {
     let few = u64::from(tuning.high_max_divisor);
     let many = u64::from(tuning.high_max_divisor_many);
-    managed / cpus.min(many).max(few).max(1) / cpus.max(1)
+    cpus.min(many).max(few).max(1) * cpus.max(1)
 }
 
 /// The number of frames freed in a row after which the second high-order free drains. It is at
@@ -83,6 +99,15 @@ fn largest(tuning: &PcpTuning, managed: u64, cpus: u64) -> u64 {
 /// rarely takes the lock.
 fn long_burst(batch: u32, high_min: u32, scale_max: u32) -> u32 {
     (batch + high_min / 2).max((batch << scale_max) / 2)
+}
+
+/// Whether one free returns all frames of a burst of high-order frees, as the older rule did.
+fn drains_at_once(tuning: &PcpTuning) -> bool {
+    #[cfg(feature = "compare")]
+    if tuning.high_order_at_once {
+        return true;
+    }
+    tuning.high_order_drain == HighOrderDrain::EveryFree
 }
 
 /// Slots in the store of one of `cpus` CPUs: by default enough words of 64 frames for its share of
@@ -100,9 +125,14 @@ impl Sizing {
         let cpus = u64::from(cpus.max(1));
         let least = 4 * u64::from(batch);
         let capacity = 64 * slots as u64;
+        let share = largest_share(tuning, cpus);
+        #[cfg(feature = "compare")]
+        let share_of_free = if tuning.refill_ignores_free { 0 } else { share };
+        #[cfg(not(feature = "compare"))]
+        let share_of_free = share;
         let bounded = |frames: u64| frames.max(least).min(capacity) as u32;
         let (high_min, high_max) = if tuning.high_fraction == 0 {
-            (low / cpus, largest(tuning, managed, cpus))
+            (low / cpus, managed / share)
         } else {
             let fixed = managed / u64::from(tuning.high_fraction) / cpus;
             (fixed, fixed)
@@ -113,14 +143,17 @@ impl Sizing {
             high_min,
             high_max: bounded(high_max).max(high_min),
             high: high_min,
+            share_of_free,
             alloc_factor: 0,
             free_count: 0,
             surplus: 0,
+            owed: 0,
             seen: (0, 0),
             scale_max: tuning.scale_max,
             max_order: tuning.max_order,
             ring_batches: tuning.ring_batches,
             rule: tuning.high_order_drain,
+            drains_at_once: drains_at_once(tuning),
             burst: tuning.high_order_burst.or(|| match tuning.high_order_drain {
                 HighOrderDrain::EveryFree => batch,
                 HighOrderDrain::SecondConsecutive => long_burst(batch, high_min, tuning.scale_max),
@@ -138,14 +171,17 @@ impl Sizing {
             high_min: 0,
             high_max: 0,
             high: 0,
+            share_of_free: 0,
             alloc_factor: 0,
             free_count: 0,
             surplus: 0,
+            owed: 0,
             seen: (0, 0),
             scale_max: 0,
             max_order: 0,
             ring_batches: 1,
             rule: HighOrderDrain::default(),
+            drains_at_once: true,
             burst: u32::MAX,
             keep_batch: false,
             hold: 64,
@@ -235,17 +271,18 @@ impl Sizing {
     }
 
     /// Blocks to request from the zone for a list that has run out while the CPU holds `held`
-    /// frames. With `zone_is_low` the lists do not grow, because that would starve other CPUs.
-    pub(crate) fn on_refill(&mut self, order: Order, held: u64, zone_is_low: bool) -> u32 {
+    /// frames. If the zone is low the lists do not grow, because that would starve other CPUs.
+    pub(crate) fn on_refill(&mut self, order: Order, held: u64, zone: ZoneFree) -> u32 {
         if self.high < self.batch || !self.has_rings(order) {
             return 1;
         }
         let mut frames = self.batch << self.alloc_factor;
-        if self.is_tuned() && !zone_is_low {
+        if self.is_tuned() && !zone.is_low {
             self.high = (self.high + frames).min(self.high_max);
         }
         let held = u32::try_from(held).unwrap_or(u32::MAX);
-        let space = self.high.saturating_sub(held).saturating_sub(self.batch).max(self.batch);
+        let limit = self.refill_limit(order, zone.frames.saturating_add(held.into()));
+        let space = limit.saturating_sub(held).saturating_sub(self.batch).max(self.batch);
         if frames <= space && self.alloc_factor < self.scale_max {
             self.alloc_factor += 1;
         }
@@ -263,6 +300,17 @@ impl Sizing {
         };
         let blocks = (frames >> order.get()).max(least);
         blocks.min((space >> order.get()).max(2)).max(2)
+    }
+
+    /// Frames up to which a refill of a list of `order` may enlarge the lists: [`Sizing::high`], but no more than the share
+    /// of a CPU in `free` frames, those of the zone and those on its lists. While little is free, frames on lists are missing there: for requests
+    /// of other orders and CPUs, the zone must break huge pages. A refill with whole pageblocks breaks none.
+    fn refill_limit(&self, order: Order, free: u64) -> u32 {
+        let share = free.checked_div(self.share_of_free).unwrap_or(u64::MAX);
+        if self.is_tuned() && order < Order::PAGEBLOCK && share < self.high.into() {
+            return (share as u32).max(self.high_min);
+        }
+        self.high
     }
 
     /// Records the frames allocated and freed since the last call. Frees in a row add up;
@@ -326,6 +374,7 @@ mod tests {
     use crate::types::MigrateType;
 
     const GIB: u64 = 1 << 18;
+    const ALL_FREE: ZoneFree = ZoneFree { frames: u64::MAX, is_low: false };
 
     fn sizing(managed: u64) -> Sizing {
         Sizing::new(&PcpTuning::default(), managed, managed / 500, 2, 4096)
@@ -344,8 +393,27 @@ mod tests {
 
     #[test]
     fn the_more_cpus_the_smaller_the_share_of_their_lists() {
-        let share = |cpus| 96 * GIB / (largest(&PcpTuning::default(), 96 * GIB, cpus) * cpus);
+        let share = |cpus| largest_share(&PcpTuning::default(), cpus) / cpus;
         assert_eq!([1, 2, 8, 16, 50, 56, 500].map(share), [8, 8, 8, 16, 50, 50, 50]);
+    }
+
+    #[test]
+    fn a_refill_enlarges_self_tuned_lists_to_at_most_a_share_of_the_free_frames() {
+        let asked = |tuning: &PcpTuning, order, held, frames| {
+            let mut sizing = Sizing::new(tuning, 16 * GIB, 5000, 2, 4096);
+            (0..1000).for_each(|_| _ = sizing.on_refill(Order::ZERO, 0, ALL_FREE));
+            sizing.on_refill(order, held, ZoneFree { frames, is_low: false })
+        };
+        let asked_by_default =
+            |held, frames| asked(&PcpTuning::default(), Order::ZERO, held, frames);
+        assert_eq!(asked_by_default(5000, u64::MAX), 2016);
+        // Both CPUs together may hold an eighth, and keep space for a batch.
+        assert_eq!(asked_by_default(5000, 96_000 - 5000), 1000 - 63);
+        assert_eq!(asked_by_default(5000, 80_000 - 5000), 63);
+        assert_eq!(asked_by_default(1500, 0), 1000 - 63, "the least size of the lists");
+        assert_eq!(asked(&PcpTuning::default(), Order::PAGEBLOCK, 0, 0), 32, "whole pageblocks");
+        let fixed = PcpTuning { high_fraction: 8, ..PcpTuning::default() };
+        assert_eq!(asked(&fixed, Order::ZERO, 5000, 0), 2016);
     }
 
     #[test]
@@ -372,7 +440,7 @@ mod tests {
     fn refills_double_while_there_is_room_and_pageblocks_up_to_a_ring() {
         let asked = |managed, order| {
             let mut sizing = sizing(managed);
-            [(); 7].map(|()| sizing.on_refill(order, 0, false))
+            [(); 7].map(|()| sizing.on_refill(order, 0, ALL_FREE))
         };
         assert_eq!(asked(16 * GIB, Order::ZERO), [63, 126, 252, 504, 1008, 2016, 2016]);
         assert_eq!(asked(64 * GIB, Order::PAGEBLOCK), [2, 4, 8, 16, 32, 32, 32]);
@@ -383,7 +451,7 @@ mod tests {
         let asked = |managed, held| {
             [1, 2, 3, 4].map(|order| {
                 let order = Order::new(order).unwrap();
-                sizing(managed).on_refill(order, held, false)
+                sizing(managed).on_refill(order, held, ALL_FREE)
             })
         };
         assert_eq!(asked(16 * GIB, 0), [32, 16, 16, 16]);
@@ -396,11 +464,11 @@ mod tests {
         let list = |order| ListIndex::serving(order, MigrateType::Movable).unwrap();
         let next_refill = |order: Order, blocks| {
             let (mut sizing, traffic) = (sizing(16 * GIB), Traffic::new());
-            (0..6).for_each(|_| _ = sizing.on_refill(Order::ZERO, 0, false));
+            (0..6).for_each(|_| _ = sizing.on_refill(Order::ZERO, 0, ALL_FREE));
             (0..1000).for_each(|_| traffic.count_alloc(Order::ZERO));
             (0..blocks).for_each(|_| traffic.count_free(list(order), order));
             sizing.observe(&traffic);
-            sizing.on_refill(Order::ZERO, 0, false)
+            sizing.on_refill(Order::ZERO, 0, ALL_FREE)
         };
         assert_eq!(next_refill(Order::ZERO, 0), 2016);
         assert_eq!(next_refill(Order::ZERO, 1000), 2016);
@@ -432,7 +500,7 @@ mod tests {
     fn high_stays_within_its_bounds() {
         let mut sizing = sizing(GIB);
         for _ in 0..1000 {
-            sizing.on_refill(Order::ZERO, 0, false);
+            sizing.on_refill(Order::ZERO, 0, ALL_FREE);
         }
         assert_eq!(sizing.high, sizing.high_max);
         let traffic = Traffic::new();

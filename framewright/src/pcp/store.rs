@@ -248,23 +248,24 @@ impl<'m> BundleStore<'m> {
         let order = list.order();
         let mut taken = 0;
         while taken < frames && !out.is_full() {
-            // Takes only as many bundles as are needed if all of them are full, so that the excess
-            // stays small.
-            let full = ((frames - taken) / 64).min(u64::from(out.free_slots())).max(1) as u32;
-            let occupied = self.occupied.get_mut(list.get());
-            let taken_word = occupied.and_then(|slots| slots.take_word_from(self.hand, full));
-            let Some((leaf, mut mask)) = taken_word else { break };
-            self.hand = leaf * 64 + 64 - mask.leading_zeros();
-            if list.is_emptying() {
-                self.emptying -= mask.count_ones();
-            }
-            while mask != 0 {
-                let i = leaf * 64 + mask.trailing_zeros();
-                mask &= mask - 1;
+            let slots = self.occupied.get_mut(list.get());
+            let Some((slots, (leaf, word))) =
+                slots.and_then(|it| it.word_after(self.hand).map(|word| (it, word)))
+            else {
+                break;
+            };
+            let mut left = word;
+            while left != 0 && taken < frames && !out.is_full() {
+                let i = leaf * 64 + left.trailing_zeros();
+                left &= left - 1;
                 let slot = core::mem::take(&mut self.slots[i as usize]);
                 let bundle = Bundle { word: slot.key.word(), heads: slot.heads, order };
                 taken += out.push(bundle).unwrap_or(0);
+                self.hand = i + 1;
             }
+            let removed = word & !left;
+            slots.remove_word(leaf, removed);
+            self.emptying -= if list.is_emptying() { removed.count_ones() } else { 0 };
         }
         taken
     }

@@ -1,10 +1,20 @@
 //! Draining by [`BulkFree::SelectUnderLock`](crate::tuning::BulkFree): the blocks are selected under
 //! the zone lock. For comparison only.
 
-use super::{ListIndex, Lists, OwnedZoneOnCpu, cpu::ZoneOnCpu, depot::DrainBatch, drain::Due};
+use super::{
+    ListIndex, Lists, OwnedZoneOnCpu,
+    bulk_free::list_order,
+    cpu::ZoneOnCpu,
+    depot::DrainBatch,
+    drain::Due,
+    packing::pack_outlined,
+    pages::ListsContext,
+    probes::{probe_packed, probe_slot},
+};
 use crate::{
-    buddy::{Bundles, Refusals},
+    buddy::{Bundle, Bundles, Refusals},
     platform::{Cost, Platform},
+    types::Order,
 };
 
 impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
@@ -19,7 +29,9 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
                 // differs from the default one only in the selection under the lock.
                 at.set_depot_share(&lists.sizing, &mut DrainBatch::new(), due.reason);
                 gone.limit_pageblocks(lists.sizing.hold_pageblocks());
-                at.select_and_give(lists, list, left, &mut gone, &mut refusals)
+                let moved = at.select_and_give(lists, list, left, &mut gone, &mut refusals);
+                lists.sizing.drained(due.reason, moved);
+                moved
             });
             let moved = moved.unwrap_or(0);
             self.report(refusals);
@@ -59,5 +71,48 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         self.count_lock(moved);
         self.pages.counters.refused_frames.add(refusals.frames);
         moved
+    }
+}
+
+impl<'m> Lists<'m> {
+    /// Selects one bundle: from the store, beginning with `list`; else from the rings; else from
+    /// the quarantine. Pageblocks are not in the store, so for a list of them its ring comes first.
+    fn select_one(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+        list: ListIndex,
+    ) -> Option<Bundle> {
+        context.cost(Cost::SelectSingly, 1);
+        if list.order() == Order::PAGEBLOCK
+            && let Some(bundle) = self.select_from_ring(context, list)
+        {
+            return Some(bundle);
+        }
+        let mut stored = self.store.pop(list);
+        if stored.is_none() && self.stored > 0 {
+            stored = list_order(list).find_map(|list| self.store.pop(list));
+        }
+        if let Some(bundle) = stored {
+            self.set_stored(context, self.stored - bundle.frame_count());
+            probe_slot(context, &self.store, list, bundle.word);
+            return Some(bundle);
+        }
+        let of_ring = list_order(list).find_map(|list| self.select_from_ring(context, list));
+        of_ring.or_else(|| self.release(context))
+    }
+
+    /// The coldest block of a ring, with the blocks of the same word that follow it.
+    fn select_from_ring(
+        &mut self,
+        context: ListsContext<'_, 'm, impl Platform>,
+        list: ListIndex,
+    ) -> Option<Bundle> {
+        let len = context.pages.len(list);
+        let ring = self.ring(list);
+        let (bundle, used) = pack_outlined(&ring[..len], list.order())?;
+        probe_packed(context, ring.get(..used));
+        ring.copy_within(used..len, 0);
+        context.pages.set_len(list, len - used);
+        Some(bundle)
     }
 }

@@ -1,8 +1,11 @@
 //! Settings of the feature `compare`.
 
 /// Settings that exist only with the feature.
-const KEYS: [&str; 7] = [
+const KEYS: [&str; 10] = [
+    "pcp.refill_ignores_free",
+    "pcp.high_order_at_once",
     "zone.any_refill_ends_emptying",
+    "zone.rest_breaks_pageblock",
     "zone.watermark_by_order",
     "compact.shortcuts",
     "compact.repair.reset_before_read",

@@ -47,9 +47,20 @@ pub const KEYS: &[Key] = &[
         path: "pcp.high_max_divisor",
         default: "8",
         range: "8 to 1000000",
-        meaning: "self-tuned lists of a CPU never hold more than managed/N/CPUs frames",
+        meaning: "self-tuned lists of a CPU never hold more than managed/N/CPUs frames; a refill with blocks below order 9 \
+                  does not enlarge them beyond free/N/CPUs, with the frames that are free in the zone or on these lists",
         source: "Linux 6.7: MIN_PERCPU_PAGELIST_HIGH_FRACTION",
         field: |t| Field::number(&mut t.pcp.high_max_divisor, 8, 1_000_000),
+    },
+    #[cfg(feature = "compare")]
+    Key {
+        path: "pcp.refill_ignores_free",
+        default: "off",
+        range: "on, off",
+        meaning: "whether the frames that are free in the zone do not limit refills",
+        source: "Framewright; run churn --mix small --types mixed --free-by other --memory 512MiB --occupancy 88 --vs \
+                 pcp.refill_ignores_free=on shows what it loses",
+        field: |t| Field::Switch(&mut t.pcp.refill_ignores_free),
     },
     Key {
         path: "pcp.high_max_divisor_many",
@@ -115,6 +126,16 @@ pub const KEYS: &[Key] = &[
         meaning: "which frees of order 1 to 4 drain the lists of their CPU",
         source: "Huang 2023, mm, pcp: avoid to drain PCP when process exit",
         field: |t| Field::HighOrderDrain(&mut t.pcp.high_order_drain),
+    },
+    #[cfg(feature = "compare")]
+    Key {
+        path: "pcp.high_order_at_once",
+        default: "off",
+        range: "on, off",
+        meaning: "whether one free returns all frames of a burst of high-order frees, also with second-consecutive",
+        source: "Framewright; run churn --mix small --free-by other --vs pcp.high_order_at_once=on shows the latency of \
+                 frees: p99.9",
+        field: |t| Field::Switch(&mut t.pcp.high_order_at_once),
     },
     Key {
         path: "pcp.high_order_burst",
@@ -256,6 +277,15 @@ pub const KEYS: &[Key] = &[
                   at most zone.emptying_above free frames in it, or the second one in a row",
         source: "Framewright; run churn --mix small --seeds 40 --vs zone.any_refill_ends_emptying=on shows what it loses",
         field: |t| Field::Switch(&mut t.zone.any_refill_ends_emptying),
+    },
+    #[cfg(feature = "compare")]
+    Key {
+        path: "zone.rest_breaks_pageblock",
+        default: "off",
+        range: "on, off",
+        meaning: "whether a batch breaks a wholly free pageblock for its last frames, even if it has some already",
+        source: "Framewright; run churn --mix small --seeds 40 --vs zone.rest_breaks_pageblock=on shows what it loses",
+        field: |t| Field::Switch(&mut t.zone.rest_breaks_pageblock),
     },
     Key {
         path: "zone.bulk_take",

@@ -135,8 +135,12 @@ pub struct PcpTuning {
     /// Fixes the size of the lists to managed/fraction/CPUs and switches auto-tuning off.
     /// 0 keeps auto-tuning.
     pub high_fraction: u32,
-    /// The auto-tuned size of a CPU's lists never exceeds managed/divisor/CPUs.
+    /// The auto-tuned size of a CPU's lists never exceeds managed/divisor/CPUs, and no refill with blocks below order 9
+    /// enlarges them beyond free/divisor/CPUs, with the frames that are free in the zone or on these lists.
     pub high_max_divisor: u32,
+    /// Whether the free frames of the zone do not limit refills.
+    #[cfg(feature = "compare")]
+    pub refill_ignores_free: bool,
     /// If there are more CPUs than [`PcpTuning::high_max_divisor`], their number is the divisor,
     /// but at most this value. So the more CPUs there are, the smaller is the part of the zone on
     /// all lists together: a CPU cannot allocate from the lists of others.
@@ -156,6 +160,10 @@ pub struct PcpTuning {
     pub bulk_free: BulkFree,
     /// The high-order frees that drain the lists.
     pub high_order_drain: HighOrderDrain,
+    /// Whether one free returns all frames of a burst of high-order frees, also with
+    /// [`HighOrderDrain::SecondConsecutive`].
+    #[cfg(feature = "compare")]
+    pub high_order_at_once: bool,
     /// The size of a burst. A high-order free drains only after about this many frames were freed
     /// in a row and, with [`HighOrderDrain::SecondConsecutive`], this many more were freed than
     /// allocated.
@@ -181,6 +189,8 @@ impl Default for PcpTuning {
             batch: Auto::Auto,
             high_fraction: 0,
             high_max_divisor: 8,
+            #[cfg(feature = "compare")]
+            refill_ignores_free: false,
             high_max_divisor_many: 50,
             scale_max: 5,
             max_order: 4,
@@ -188,6 +198,8 @@ impl Default for PcpTuning {
             cache_frames: 0,
             bulk_free: BulkFree::default(),
             high_order_drain: HighOrderDrain::default(),
+            #[cfg(feature = "compare")]
+            high_order_at_once: false,
             high_order_burst: Auto::Auto,
             bundle_slots: Auto::Auto,
             sweep_blocks: 8,
@@ -223,6 +235,9 @@ pub struct ZoneTuning {
     /// most `emptying_above` free frames in it, or the second one in a row.
     #[cfg(feature = "compare")]
     pub any_refill_ends_emptying: bool,
+    /// Whether a batch breaks a wholly free pageblock for its last frames, even if it has some already.
+    #[cfg(feature = "compare")]
+    pub rest_breaks_pageblock: bool,
     /// The method of taking a batch.
     pub bulk_take: BulkTake,
     /// Whether a request for a larger block also needs enough free memory in larger blocks: for each order below
@@ -248,6 +263,8 @@ impl Default for ZoneTuning {
             emptying_above: 6,
             #[cfg(feature = "compare")]
             any_refill_ends_emptying: false,
+            #[cfg(feature = "compare")]
+            rest_breaks_pageblock: false,
             bulk_take: BulkTake::default(),
             #[cfg(feature = "compare")]
             watermark_by_order: false,

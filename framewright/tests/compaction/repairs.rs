@@ -60,8 +60,11 @@ impl Score {
 fn run(column: Column, seed: u64) -> Score {
     let mut score = Score::default();
     // Free blocks are taken and reused as in Linux. Otherwise huge pages form without compaction.
-    const AS_LINUX: &[(&str, &str)] =
-        &[("zone.emptying_above", "512"), ("zone.bulk_take", "smallest-first")];
+    const AS_LINUX: &[(&str, &str)] = &[
+        ("zone.emptying_above", "512"),
+        ("zone.bulk_take", "smallest-first"),
+        ("pcp.refill_ignores_free", "on"),
+    ];
     let settings = [column.1, AS_LINUX].concat();
     with_owner_sized(128, &settings, seed, |owner| {
         fill(owner);

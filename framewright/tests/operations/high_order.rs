@@ -152,6 +152,47 @@ fn the_second_of_two_consecutive_frees_drains() {
     assert_eq!(drains_after_each(&every, &[1, 0, 2, 0, 3, 3]), [1, 1, 2, 2, 3, 4]);
 }
 
+/// One CPU frees about 200 pages of another one, each in a word of its own, and then 40 blocks of order 1. Returns the high-order
+/// drains after each block.
+fn drains_of_a_scattered_burst(setting: (&str, &str)) -> Vec<u64> {
+    let mut seen = Vec::new();
+    let burst = [("pcp.high_order_burst", "150"), ("pcp.hold_pageblocks", "2")];
+    let settings = [burst[0], burst[1], ("zone.depot_divisor", "0"), setting];
+    on_memory(&settings, |memory, _| {
+        let (mut first, mut second) = (memory.cpu(cpu(0)).unwrap(), memory.cpu(cpu(1)).unwrap());
+        let blocks = alloc(&mut first, 1, 40);
+        let pages = alloc(&mut first, 0, 200 * 64);
+        let is_first_of_word = |page: &Block<'_>| page.pfn().get().is_multiple_of(64);
+        let (scattered, rest): (Vec<_>, Vec<_>) = pages.into_iter().partition(is_first_of_word);
+        free(&mut second, scattered);
+        for block in blocks {
+            second.free(block).unwrap();
+            seen.push(drains(memory, 1));
+        }
+        free(&mut first, rest);
+    });
+    seen
+}
+
+/// A hold of the zone lock returns frames of two pageblocks here, and a free takes one hold. So no free waits until the
+/// whole burst has returned.
+#[test]
+fn a_scattered_burst_returns_a_batch_at_each_free_of_order_1_to_4() {
+    let under_lock = cfg!(feature = "compare").then_some(("pcp.bulk_free", "select-under-lock"));
+    for setting in [Some(("pcp.trim", "on")), under_lock].into_iter().flatten() {
+        let drains = drains_of_a_scattered_burst(setting);
+        assert_eq!(drains[..4], [0, 1, 2, 3], "{setting:?}: {drains:?}");
+        assert_eq!(drains[30], drains[39], "{setting:?}: all has returned: {drains:?}");
+    }
+}
+
+#[cfg(feature = "compare")]
+#[test]
+fn a_scattered_burst_returns_at_once_if_the_setting_says_so() {
+    let drains = drains_of_a_scattered_burst(("pcp.high_order_at_once", "on"));
+    assert!(drains[1] > 2 && drains[1] == drains[39], "{drains:?}");
+}
+
 #[test]
 fn a_cpu_does_not_drain_what_it_has_allocated_itself() {
     for of_order in 1..=3 {

@@ -89,8 +89,8 @@ fn side(setting: usize, era: Era) -> Side {
     // The published runs had no huge-page reserve, and only compaction is to be measured.
     side.tuning.zone.huge_reserve = 0;
     if !matches!(setting, INDEX | PACKED) {
-        // The kernels with these scanners took the smallest block first.
-        side = side.with("zone.bulk_take", "smallest-first");
+        // The kernels with these scanners took the smallest block first, and free memory did not limit their refills.
+        side = side.with("zone.bulk_take", "smallest-first").with("pcp.refill_ignores_free", "on");
     }
     if !matches!(setting, INDEX | NONE) {
         for (name, at) in [

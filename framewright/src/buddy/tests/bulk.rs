@@ -21,6 +21,26 @@ fn one_by_one_takes_the_same_blocks_as_bulk_from_one_word() {
 }
 
 #[test]
+fn a_batch_breaks_no_free_pageblock_for_its_last_frames() {
+    let mut buddy = buddy(4);
+    (100..512).for_each(|frame| assert!(buddy.take_specific(frame, order(0), MOVABLE)));
+    let mut taken = |blocks| take(&mut buddy, want(0, MOVABLE, blocks)).0.len();
+    assert_eq!(taken(200), 100, "it has some frames");
+    assert_eq!(taken(200), 200, "it has none");
+    assert_eq!(taken(312 + 512 + 255), 312 + 512, "it needs less than half of the last one");
+    assert_eq!(taken(256), 256);
+}
+
+#[cfg(feature = "compare")]
+#[test]
+fn a_batch_breaks_a_free_pageblock_if_the_setting_says_so() {
+    let mut buddy = buddy(2);
+    buddy.set_rest_breaks_pageblock(true);
+    (100..512).for_each(|frame| assert!(buddy.take_specific(frame, order(0), MOVABLE)));
+    assert_eq!(take(&mut buddy, want(0, MOVABLE, 200)).0.len(), 200);
+}
+
+#[test]
 fn one_by_one_ends_where_bulk_ends() {
     let how = BulkTake::OneByOne;
     for (order, blocks) in [(0, 200), (3, 80), (8, 9), (9, 5), (10, 3)] {

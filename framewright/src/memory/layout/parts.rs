@@ -178,6 +178,8 @@ impl<'m> ZoneArrays<'m> {
         buddy.set_emptying_above(config.tuning.zone.emptying_above);
         #[cfg(feature = "compare")]
         buddy.set_any_refill_ends_emptying(config.tuning.zone.any_refill_ends_emptying);
+        #[cfg(feature = "compare")]
+        buddy.set_rest_breaks_pageblock(config.tuning.zone.rest_breaks_pageblock);
         let limit = depot_of(config, spec);
         let chunks = self.chunks.split_off_mut(..Depot::chunks(limit)).unwrap_or_default();
         let depot = Depot::new(chunks, limit);

@@ -17,6 +17,10 @@
 //! a burst. So the frees of a CPU that has allocated the frames itself do not drain them: it will soon allocate them
 //! again. With second-consecutive, a drain resets both to 0.
 //!
+//! A drain is up to a bulk free of `batch << scale_max` frames, scattered in memory. With second-consecutive, the free
+//! returns one batch of them; each further free of order 1 to 4, and each spill, returns another one. So no free waits
+//! for all.
+//!
 //! Both are updated from the frames allocated and freed since the last update: when a list is refilled from the zone,
 //! when a ring spills, and when a free of order 1 to 4 would complete a burst if no frame had been
 //! allocated since the last update. Until then no free can drain. So the hot path only compares the
@@ -24,14 +28,15 @@
 
 use super::Sizing;
 use crate::{
+    observe::DrainReason,
     pcp::{ListIndex, traffic::Traffic},
     tuning::HighOrderDrain,
     types::Order,
 };
 
 impl Sizing {
-    /// Counts a free to a list of `order`. Returns the number of frames that the rule of high-order frees moves to the
-    /// zone; 0: none. `spilled`: the ring of the list has spilled. `held`: the frames that the CPU holds.
+    /// Counts a free to a list of `order`. Returns the number of frames that the rule of high-order frees has still to
+    /// move to the zone; 0: none. `spilled`: the ring of the list has spilled. `held`: the frames that the CPU holds.
     pub(in crate::pcp) fn on_free(
         &mut self,
         traffic: &Traffic,
@@ -43,16 +48,32 @@ impl Sizing {
         let consecutive = traffic.last_free_was_high_order();
         traffic.count_free(list, order);
         if !may_drain && !spilled {
-            return 0;
+            return self.owed.into();
         }
         self.observe(traffic);
         let is_second = consecutive || self.rule == HighOrderDrain::EveryFree;
-        if may_drain && is_second && self.missing() == 0 { self.drain_burst(held()) } else { 0 }
+        if may_drain && is_second && self.missing() == 0 {
+            self.drain_burst(held());
+        }
+        self.owed.into()
+    }
+
+    /// Records that a drain has moved `frames` frames to the zone; 0: the lists are empty.
+    pub(in crate::pcp) fn drained(&mut self, reason: DrainReason, frames: u64) {
+        if reason == DrainReason::HighOrder {
+            let left = if frames == 0 { 0 } else { u64::from(self.owed).saturating_sub(frames) };
+            self.owed = left as u32;
+        }
+    }
+
+    /// Whether one free returns all frames of a burst.
+    pub(in crate::pcp) fn drains_at_once(&self) -> bool {
+        self.drains_at_once
     }
 
     /// A free of order 1 to 4 may drain once this number of frames has been freed through the lists.
     pub(in crate::pcp) fn may_drain_from(&self) -> u64 {
-        self.seen.1 + self.missing()
+        if self.owed > 0 { 0 } else { self.seen.1 + self.missing() }
     }
 
     /// Frames that must still be freed before a free of order 1 to 4 may drain, if no frame is allocated meanwhile.
@@ -67,10 +88,10 @@ impl Sizing {
         }
     }
 
-    /// Ends a burst: lowers `high`, and returns the number of frames to move to the zone. The CPU holds `held` frames.
-    fn drain_burst(&mut self, held: u64) -> u64 {
+    /// Ends a burst: lowers `high`, and sets the number of frames to move to the zone. The CPU holds `held` frames.
+    fn drain_burst(&mut self, held: u64) {
         if self.keep_batch && held < u64::from(self.batch) {
-            return 0;
+            return;
         }
         if self.rule == HighOrderDrain::SecondConsecutive {
             // The burst was drained, so the next drain needs another burst. The older rule, kept
@@ -82,7 +103,7 @@ impl Sizing {
         // Lists that are drained after a burst must have space for a burst.
         let least = self.burst.min(self.high_max).max(self.high_min);
         self.high = self.high.saturating_sub(most).max(least);
-        held.min(u64::from(most))
+        self.owed = held.min(u64::from(most)) as u32;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    pcp::sizing::ZoneFree,
     tuning::{Auto, PcpTuning},
     types::MigrateType,
 };
@@ -38,11 +39,13 @@ impl Cpu {
 
     fn refill(&mut self) {
         self.sizing.observe(&self.traffic);
-        self.sizing.on_refill(Order::ZERO, HELD, false);
+        let zone = ZoneFree { frames: u64::MAX, is_low: false };
+        self.sizing.on_refill(Order::ZERO, HELD, zone);
         self.traffic.set_may_drain_from(self.sizing.may_drain_from());
     }
 
-    /// Frees a block as the hot path does if it can, else as the slow path. Returns the frames to drain.
+    /// Frees a block as the hot path does if it can, else as the slow path. Returns the frames to drain, after it has
+    /// drained them.
     fn free(&mut self, order: u8, spilled: bool) -> u64 {
         let order = Order::new(order).unwrap();
         let list = ListIndex::serving(order, MigrateType::Movable).unwrap();
@@ -51,6 +54,7 @@ impl Cpu {
             return 0;
         }
         let drained = self.sizing.on_free(&self.traffic, (list, order), spilled, || HELD);
+        self.sizing.drained(DrainReason::HighOrder, drained);
         self.traffic.set_may_drain_from(self.sizing.may_drain_from());
         drained
     }
