@@ -303,8 +303,9 @@ impl Sizing {
     }
 
     /// Frames up to which a refill of a list of `order` may enlarge the lists: [`Sizing::high`], but no more than the share
-    /// of a CPU in `free` frames, those of the zone and those on its lists. While little is free, frames on lists are missing there: for requests
-    /// of other orders and CPUs, the zone must break huge pages. A refill with whole pageblocks breaks none.
+    /// of a CPU in `free` frames, those of the zone and those on its lists. While little is free, frames on lists are
+    /// missing in the zone: for requests of other orders and CPUs, it must break huge pages. A refill with whole
+    /// pageblocks breaks none.
     fn refill_limit(&self, order: Order, free: u64) -> u32 {
         let share = free.checked_div(self.share_of_free).unwrap_or(u64::MAX);
         if self.is_tuned() && order < Order::PAGEBLOCK && share < self.high.into() {
