@@ -215,20 +215,24 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     /// Frames to return to the zone after a spill, because they were not needed during much traffic.
     fn trim_by_traffic(&self, lists: &mut Lists<'m>) -> u64 {
         let (allocated, _) = self.pages.traffic.frames();
-        let (_, high_max) = lists.sizing.bounds();
-        if lists.trims.is_due(allocated, high_max) {
-            let frames = self.begin_trim(lists);
+        if lists.trims.is_due(allocated, self.tuning.pcp.trim_after) {
+            let frames = self.unneeded(lists, allocated);
             lists.trims.spread(frames);
         }
         lists.trims.next_batch()
     }
 
-    /// The number of frames that a trim returns.
+    /// The number of frames that a trim on request returns.
     fn begin_trim(&self, lists: &mut Lists<'m>) -> u64 {
         let (allocated, _) = self.pages.traffic.frames();
+        self.unneeded(lists, allocated)
+    }
+
+    /// Begins a trim after `allocated` allocated frames. Returns the number of frames that it returns.
+    fn unneeded(&self, lists: &mut Lists<'m>, allocated: u64) -> u64 {
         let unneeded = lists.trims.begin(lists.stored, allocated);
         // Without lists, the frames are in quarantine.
-        if self.tuning.pcp.trim && self.has_lists() { unneeded } else { 0 }
+        if self.tuning.pcp.trim_after > 0 && self.has_lists() { unneeded } else { 0 }
     }
 
     /// Returns all blocks of the lists to the zone, or some that are not needed if the reason is a trim, for a drainer

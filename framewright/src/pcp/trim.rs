@@ -3,10 +3,15 @@
 //! The store behind the rings keeps the minimum of its frames since the last trim: these were free all the time. A trim
 //! returns half of them. The embedder trims about once a second. Lists that nobody trims are trimmed by their traffic,
 //! a batch at each spill.
+//!
+//! **How often traffic trims.** The returned frames merge in the zone, but a few of them will be missing on the lists
+//! later: refills take about as many. A refill takes a batch, and delays one request. So the time between two trims is
+//! measured in allocated frames, and is a multiple of the minimum
+//! ([`PcpTuning::trim_after`](crate::tuning::PcpTuning::trim_after)): then trims cause one refill in a number of requests
+//! that does not depend on the size of the lists, with the default one in several thousand.
 
-/// Lists that nobody trims are trimmed when the CPU has allocated this many times as many frames as they may hold: mixed
-/// traffic has then replaced about half of the CPU's share of the zone.
-const TRIM_AFTER: u64 = 4;
+/// Added to the minimum, so that short lists are not trimmed all the time.
+const FEW: u64 = 256;
 
 /// The maximum number of frames that one spill returns for such a trim.
 const TRIM_AT_ONCE: u64 = 256;
@@ -35,13 +40,13 @@ impl Trims {
     pub(super) fn begin(&mut self, stored: u64, allocated: u64) -> u64 {
         self.allocated = allocated;
         let least = core::mem::replace(&mut self.least_stored, stored);
-        if least >= 64 { least.div_ceil(2) } else { 0 }
+        if least >= 64 { least / 2 } else { 0 }
     }
 
-    /// Whether traffic trims the lists, which may hold `high_max` frames, now that the CPU has allocated `allocated` in
-    /// all.
-    pub(super) fn is_due(&self, allocated: u64, high_max: u64) -> bool {
-        allocated - self.allocated >= TRIM_AFTER * high_max
+    /// Whether traffic trims the lists, now that the CPU has allocated `allocated` frames in all: since the last trim
+    /// `after` times as many as the minimum.
+    pub(super) fn is_due(&self, allocated: u64, after: u32) -> bool {
+        allocated - self.allocated >= u64::from(after) * (self.least_stored + FEW)
     }
 
     /// Sets the frames that a trim by traffic returns, a batch at each spill.

@@ -176,14 +176,14 @@ pub const KEYS: &[Key] = &[
         field: |t| Field::auto(&mut t.pcp.hold_pageblocks, 1, 64),
     },
     Key {
-        path: "pcp.trim",
-        default: "on",
-        range: "on, off",
-        meaning: "trims, about once a second, return half of the frames to the zone that a CPU's lists have not needed \
-                  since the last one",
+        path: "pcp.trim_after",
+        default: "32",
+        range: "0 to 10000",
+        meaning: "trims return half of the frames to the zone that a CPU's lists have not needed since the last one; \
+                  one that nobody requests follows this many times as many allocated frames; 0: no trims",
         source: "Linux 6.7 decays the limit of the lists instead; the rule is that of TCMalloc's thread caches: half \
                  of the minimum of an interval",
-        field: |t| Field::Switch(&mut t.pcp.trim),
+        field: |t| Field::number(&mut t.pcp.trim_after, 0, 10_000),
     },
     Key {
         path: "zone.min_free",

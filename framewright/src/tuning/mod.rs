@@ -178,9 +178,9 @@ pub struct PcpTuning {
     /// of blocks that a free moves from a full ring to the store if the CPU has allocated since the last such move.
     /// Without allocations in between, the whole ring moves.
     pub hold_pageblocks: Auto,
-    /// Whether trims return frames of the lists to the zone: those that the embedder requests, and those after four times
-    /// as many allocations as the lists may hold frames.
-    pub trim: bool,
+    /// Lists that nobody trims are trimmed when the CPU has allocated this many times as many frames as they have not
+    /// needed since the last trim. 0: no trim returns frames, not even one that the embedder requests.
+    pub trim_after: u32,
 }
 
 impl Default for PcpTuning {
@@ -204,7 +204,7 @@ impl Default for PcpTuning {
             bundle_slots: Auto::Auto,
             sweep_blocks: 8,
             hold_pageblocks: Auto::Auto,
-            trim: true,
+            trim_after: 32,
         }
     }
 }

@@ -6,8 +6,8 @@ use framewright::{
     observe::DrainReason,
 };
 
-const FRAMES: u64 = 64 * 512;
-/// Frames of a burst: more than rings hold, and fewer than the 2,048 that a CPU may hold.
+const FRAMES: u64 = 128 * 512;
+/// Frames of a burst: more than rings hold, and fewer than the 4,096 that a CPU may hold.
 const BURST: usize = 1500;
 /// Frames that rings may hold, which trims leave alone.
 const RINGS: u64 = 256;
@@ -22,7 +22,7 @@ fn with_trims(trims: &str, test: impl FnOnce(&Memory<'_, Machine>)) {
         ("zone.emptying_above", "512"),
         ("pcp.high_fraction", "8"),
         ("zone.min_free", "0"),
-        ("pcp.trim", trims),
+        ("pcp.trim_after", trims),
     ] {
         config.tuning.set(key, value).unwrap();
     }
@@ -49,9 +49,10 @@ fn trim_often(mut trim: impl FnMut()) {
 }
 
 /// Bursts that spill once, until traffic trims the lists or a multiple of the traffic for that is over.
-fn until_first_trim(memory: &Memory<'_, Machine>, token: &mut Token<'_, '_>) {
-    for _ in 0..400 {
-        if drains(memory) == 0 {
+fn until_next_trim(memory: &Memory<'_, Machine>, token: &mut Token<'_, '_>) {
+    let before = drains(memory);
+    for _ in 0..2000 {
+        if drains(memory) == before {
             burst(token, 70);
         }
     }
@@ -59,7 +60,7 @@ fn until_first_trim(memory: &Memory<'_, Machine>, token: &mut Token<'_, '_>) {
 
 #[test]
 fn each_trim_returns_half_of_what_a_past_burst_has_left() {
-    with_trims("on", |memory| {
+    with_trims("4", |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         burst(&mut token, BURST);
         let held = memory.held_by_cpus();
@@ -81,7 +82,7 @@ fn each_trim_returns_half_of_what_a_past_burst_has_left() {
 #[test]
 fn needed_frames_stay() {
     for needed in (BURST / 2..BURST / 2 + 256).step_by(10) {
-        with_trims("on", |memory| {
+        with_trims("4", |memory| {
             let mut token = memory.cpu(cpu(0)).unwrap();
             burst(&mut token, BURST);
             trim_often(|| {
@@ -99,7 +100,7 @@ fn needed_frames_stay() {
 
 #[test]
 fn one_call_trims_all_cpus_whose_owners_sleep() {
-    with_trims("on", |memory| {
+    with_trims("4", |memory| {
         let mut tokens = [0, 1].map(|number| memory.cpu(cpu(number)).unwrap());
         tokens.iter_mut().for_each(|token| burst(token, BURST));
         memory.trim_all();
@@ -116,7 +117,7 @@ fn one_call_trims_all_cpus_whose_owners_sleep() {
 
 #[test]
 fn trims_can_be_switched_off() {
-    with_trims("off", |memory| {
+    with_trims("0", |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
         burst(&mut token, BURST);
         let held = memory.held_by_cpus();
@@ -130,18 +131,18 @@ fn trims_can_be_switched_off() {
 
 #[test]
 fn lists_that_nobody_trims_return_what_traffic_does_not_need() {
-    for (trims, returns) in [("on", true), ("off", false)] {
+    for (trims, returns) in [("4", true), ("0", false)] {
         with_trims(trims, |memory| {
             let mut token = memory.cpu(cpu(0)).unwrap();
             burst(&mut token, BURST);
             let held = memory.held_by_cpus();
-            // The lists may hold 2,048 frames. After four times as many allocations a trim follows.
+            // A trim follows four times as many allocations as there were always frames.
             let bursts = |token: &mut Token<'_, '_>, allocated: usize| {
                 (0..allocated / (BURST / 4)).for_each(|_| burst(token, BURST / 4));
             };
-            bursts(&mut token, 4 * 2048 - 2 * BURST);
+            bursts(&mut token, 2 * BURST);
             assert_eq!(drains(memory), 0, "too early");
-            until_first_trim(memory, &mut token);
+            until_next_trim(memory, &mut token);
             let stats = memory.stats();
             assert!(stats.drained_frames <= drains(memory) * (256 + 63), "{stats:?}");
             bursts(&mut token, 40 * 2048);
@@ -157,13 +158,14 @@ fn lists_that_nobody_trims_return_what_traffic_does_not_need() {
 
 #[test]
 fn a_trim_ends_when_frames_are_needed() {
-    with_trims("on", |memory| {
+    with_trims("16", |memory| {
         let mut token = memory.cpu(cpu(0)).unwrap();
-        burst(&mut token, 2000);
-        until_first_trim(memory, &mut token);
+        burst(&mut token, 4000);
+        // From now on the minimum counts.
+        token.trim();
+        until_next_trim(memory, &mut token);
         let before = drains(memory);
-        assert!(before > 0);
-        burst(&mut token, 2000);
+        burst(&mut token, 4000);
         assert_eq!(drains(memory), before);
     });
 }
