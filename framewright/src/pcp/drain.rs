@@ -108,7 +108,8 @@ impl<P: Platform> OwnedZoneOnCpu<'_, '_, P> {
 
     /// Trims the lists, and returns the surplus of the depot.
     pub(crate) fn trim(&mut self) {
-        let frames = self.enter(|at, lists| at.begin_trim(lists)).unwrap_or(0);
+        let (allocated, _) = self.pages.traffic.frames();
+        let frames = self.enter(|at, lists| at.begin_trim(lists, allocated)).unwrap_or(0);
         if let Some(list) = ListIndex::from_number(0) {
             self.drain_frames(list, Due::now(DrainReason::Trim, frames));
         }
@@ -216,20 +217,14 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
     fn trim_by_traffic(&self, lists: &mut Lists<'m>) -> u64 {
         let (allocated, _) = self.pages.traffic.frames();
         if lists.trims.is_due(allocated, self.tuning.pcp.trim_after) {
-            let frames = self.unneeded(lists, allocated);
+            let frames = self.begin_trim(lists, allocated);
             lists.trims.spread(frames);
         }
         lists.trims.next_batch()
     }
 
-    /// The number of frames that a trim on request returns.
-    fn begin_trim(&self, lists: &mut Lists<'m>) -> u64 {
-        let (allocated, _) = self.pages.traffic.frames();
-        self.unneeded(lists, allocated)
-    }
-
-    /// Begins a trim after `allocated` allocated frames. Returns the number of frames that it returns.
-    fn unneeded(&self, lists: &mut Lists<'m>, allocated: u64) -> u64 {
+    /// Begins a trim, after `allocated` frames were allocated in all. Returns the number of frames to return to the zone.
+    fn begin_trim(&self, lists: &mut Lists<'m>, allocated: u64) -> u64 {
         let unneeded = lists.trims.begin(lists.stored, allocated);
         // Without lists, the frames are in quarantine.
         if self.tuning.pcp.trim_after > 0 && self.has_lists() { unneeded } else { 0 }
@@ -248,7 +243,10 @@ impl<'m, P: Platform> ZoneOnCpu<'_, 'm, P> {
         let Some(list) = ListIndex::from_number(0) else { return refusals };
         let mut batch = Bundles::new();
         batch.limit_pageblocks(lists.sizing.hold_pageblocks());
-        let mut left = if reason == DrainReason::Trim { self.begin_trim(lists) } else { u64::MAX };
+        let mut left = match reason {
+            DrainReason::Trim => self.begin_trim(lists, self.pages.traffic.frames().0),
+            _ => u64::MAX,
+        };
         loop {
             let moved = lists.select_bundles(self.context(), list, left, &mut batch);
             if moved == 0 {

@@ -8,7 +8,7 @@
 //! later: refills take about as many. A refill takes a batch, and delays one request. So the time between two trims is
 //! measured in allocated frames, and is a multiple of the minimum
 //! ([`PcpTuning::trim_after`](crate::tuning::PcpTuning::trim_after)): then trims cause one refill in a number of requests
-//! that does not depend on the size of the lists, with the default one in several thousand.
+//! that hardly depends on the size of the lists: with the default at most about one in a thousand.
 
 /// Added to the minimum, so that short lists are not trimmed all the time.
 const FEW: u64 = 256;
