@@ -57,16 +57,15 @@ impl Buddy<'_> {
         // The pageblock of the bundle before, so that the reports count each pageblock once.
         let mut last = NIL;
         let mut rest = bundles;
-        loop {
-            let given = self.give_singles(rest, &mut last, watch);
-            rest = &rest[given..];
-            let Some(&bundle) = rest.first() else { break };
-            if bundle.order >= Order::PAGEBLOCK {
-                let given = self.give_whole(rest, &mut refusals, watch);
-                if given > 0 {
-                    rest = &rest[given..];
-                    continue;
-                }
+        while let Some(&bundle) = rest.first() {
+            let given = match bundle.order {
+                Order::ZERO => self.give_singles(rest, &mut last, watch),
+                order if order >= Order::PAGEBLOCK => self.give_whole(rest, &mut refusals, watch),
+                _ => 0,
+            };
+            if given > 0 {
+                rest = &rest[given..];
+                continue;
             }
             let index = bundle.pageblock();
             #[cfg(feature = "compare")]
@@ -118,7 +117,7 @@ impl Buddy<'_> {
         let before = block.free;
         block.count_given(1, number == MigrateType::Movable as u8);
         self.free[usize::from(number)] += 1;
-        let is_same = block.add_frame(i, frame.trailing_zeros());
+        let is_same = block.add_block(i, frame, 0);
         if !is_same || passes_step(before) || before == self.emptying_above {
             self.settle(index, self.type_of(index), before, watch);
         }
@@ -235,10 +234,13 @@ impl Buddy<'_> {
         let order = bundle.order;
         let block = &mut self.blocks[index as usize];
         if order.get() <= WORD_ORDER {
-            let before = block.map[first];
-            let after = before | bundle.spread();
-            block.set_word(first, after);
-            (after ^ before).count_ones() as u16
+            let (before, frames) = (block.map[first], bundle.spread());
+            if bundle.heads.is_power_of_two() {
+                block.add_block(first, frames, order.get());
+            } else {
+                block.set_word(first, before | frames);
+            }
+            (frames & !before).count_ones() as u16
         } else if bundle.heads != 0 {
             let before = block.free_in_words(first, words_of(order));
             block.set_words(first, words_of(order), true);

@@ -50,21 +50,22 @@ impl Levels {
         }
     }
 
-    /// Updates the levels after frame `bit` of word `i` has become free. The word is now `word`. Returns `false`
-    /// if the level of the whole map may have changed.
+    /// Updates the levels after a block of `order` (at most 6) at frame `bit` of word `i` has become free. The word is now
+    /// `word`. Returns `false` if the level of the whole map may have changed.
     #[inline(always)]
-    pub(super) fn add_frame(&mut self, i: usize, word: u64, bit: u32) -> bool {
-        // No branch depends on whether this is the first free frame of the word.
-        let level = self.words[i].max(1);
-        self.words[i] = level;
-        let is_larger = word::is_in_run(word, bit, level);
-        if is_larger {
+    pub(super) fn add_block(&mut self, i: usize, word: u64, bit: u32, order: u8) -> bool {
+        // No branch depends on whether the word had a free block of this size.
+        let level = self.words[i].max(order + 1);
+        if word::is_in_run(word, bit, level) {
             self.set(i, word);
-        } else if self.whole == 0 {
-            self.whole = 1;
             return false;
         }
-        !is_larger
+        self.words[i] = level;
+        let is_same = level <= self.whole;
+        if !is_same {
+            self.whole = level;
+        }
+        is_same
     }
 
     /// Updates the levels after `count` words of the map from word `first` on have become all ones or
@@ -83,7 +84,13 @@ impl Levels {
     /// block is smallest.
     #[inline(never)]
     pub(super) fn best_word(&self, order: u8) -> Option<usize> {
-        (0..WORDS).filter(|&i| self.words[i] > order).min_by_key(|&i| self.words[i])
+        let (mut best, mut least) = (None, u8::MAX);
+        for (i, &level) in self.words.iter().enumerate() {
+            if level > order && level < least {
+                (best, least) = (Some(i), level);
+            }
+        }
+        best
     }
 
     /// The first word at or after `from` with a free block of `order` (at most 6).
@@ -252,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_rise_with_added_frames_as_if_computed_anew() {
+    fn levels_rise_with_added_blocks_as_if_computed_anew() {
         let mut state = 1u64;
         for _ in 0..if cfg!(miri) { 2 } else { 200 } {
             let mut map = [0; WORDS];
@@ -260,19 +267,17 @@ mod tests {
             for _ in 0..if cfg!(miri) { 60 } else { 600 } {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let i = (state >> 61) as usize;
-                let frames: u64 = match state >> 32 & 7 {
-                    0 => !0,
-                    1 => 0xff << (state >> 40 & 56),
-                    _ => 1 << (state >> 40 & 63),
-                };
-                let old = map[i];
+                let order = (state >> 32 & 31).trailing_zeros().min(u32::from(WORD_ORDER)) as u8;
+                let bit = ((state >> 40) as u32 % 64) >> order << order;
+                let frames = word::spread(1, order) << bit;
+                let was_free = map[i] & frames != 0;
                 map[i] |= frames;
                 let before = levels.whole();
-                if frames.is_power_of_two() && map[i] != old {
-                    let is_same = levels.add_frame(i, map[i], frames.trailing_zeros());
-                    assert!(!is_same || levels.whole() == before, "{map:x?}");
-                } else {
+                if was_free {
                     levels.set(i, map[i]);
+                } else {
+                    let is_same = levels.add_block(i, map[i], bit, order);
+                    assert!(!is_same || levels.whole() == before, "{map:x?}");
                 }
                 assert!(levels.agree_with(map), "{map:x?}");
             }

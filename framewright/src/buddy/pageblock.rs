@@ -128,12 +128,13 @@ impl Pageblock {
         self.levels.set(i, word);
     }
 
-    /// Adds free frame `bit` to word `i` of the map. Returns `false` if the largest free block may have changed.
+    /// Adds a free block of `order`, whose frames are `frames`, to word `i` of the map. Returns `false` if the largest free
+    /// block may have changed.
     #[inline(always)]
-    pub(super) fn add_frame(&mut self, i: usize, bit: u32) -> bool {
-        let word = self.map[i] | 1 << bit;
+    pub(super) fn add_block(&mut self, i: usize, frames: u64, order: u8) -> bool {
+        let word = self.map[i] | frames;
         self.map[i] = word;
-        self.levels.add_frame(i, word, bit)
+        self.levels.add_block(i, word, frames.trailing_zeros(), order)
     }
 
     /// Marks the frames of `count` words of the map, from word `first` on, as free or as allocated.

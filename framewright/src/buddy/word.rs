@@ -44,9 +44,9 @@ pub(super) fn level(word: u64) -> u8 {
 /// Whether free frame `bit` of a word is in an aligned free run of 2^`order` frames.
 #[inline(always)]
 pub(super) fn is_in_run(word: u64, bit: u32, order: u8) -> bool {
-    const LONGEST: [u64; 7] = [1, 0b11, 0xf, 0xff, 0xffff, 0xffff_ffff, !0];
-    let order = order.min(WORD_ORDER);
-    let run = LONGEST[usize::from(order)] << ((bit >> order << order) % 64);
+    const RUNS: [u64; 8] = [1, 0b11, 0xf, 0xff, 0xffff, 0xffff_ffff, !0, !0];
+    let order = order % 8;
+    let run = RUNS[usize::from(order)] << ((bit >> order << order) % 64);
     word & run == run
 }
 

@@ -114,7 +114,6 @@ pub(super) struct Burst {
     seen: (u64, u64),
     /// Frames freed in the current run of frees, at most [`MOST_AT_ONCE`] between two spills.
     run: u64,
-    lasts: bool,
 }
 
 impl Burst {
@@ -123,17 +122,16 @@ impl Burst {
     /// two spills.
     pub(super) fn update(&mut self, traffic: (u64, u64)) -> bool {
         let (allocated, freed) = (traffic.0 - self.seen.0, traffic.1 - self.seen.1);
-        self.run = if allocated > freed / 2 { 0 } else { self.run + freed.min(MOST_AT_ONCE) };
+        self.run = if 2 * allocated > freed { 0 } else { self.run + freed.min(MOST_AT_ONCE) };
         self.seen = traffic;
-        self.lasts = self.run >= BURST;
-        self.lasts
+        self.lasts()
     }
 
     /// Whether the CPU was in a burst of frees at the last spill. Small bundles then go to the
     /// depot, if the zone has one, like those of other pageblocks: frees to the buddy would hold
     /// the lock for too long.
     pub(super) fn lasts(self) -> bool {
-        self.lasts
+        self.run >= BURST
     }
 }
 

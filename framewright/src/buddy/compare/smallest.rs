@@ -50,8 +50,7 @@ impl Buddy<'_> {
 
     /// The smallest free block of the wanted type, of an order from `least` to below a whole pageblock.
     fn smallest_piece(&self, want: &Want, least: u8) -> Option<Piece> {
-        let count = self.blocks.len() as u32;
-        let start = self.given_last.min(count);
+        let (start, count) = (self.given_last, self.blocks.len() as u32);
         let mut best: Option<Piece> = None;
         for pageblock in (start..count).chain(0..start) {
             let below = best.map_or(PAGEBLOCK_ORDER, |piece| piece.order);
