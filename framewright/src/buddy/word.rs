@@ -41,7 +41,7 @@ pub(super) fn level(word: u64) -> u8 {
     level
 }
 
-/// Whether free frame `bit` of a word is in an aligned free run of 2^`order` frames.
+/// Whether free frame `bit` of a word is in an aligned free run of 2^`order` frames. Order 7 counts as order 6.
 #[inline(always)]
 pub(super) fn is_in_run(word: u64, bit: u32, order: u8) -> bool {
     const RUNS: [u64; 8] = [1, 0b11, 0xf, 0xff, 0xffff, 0xffff_ffff, !0, !0];
