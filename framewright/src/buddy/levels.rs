@@ -50,8 +50,8 @@ impl Levels {
         }
     }
 
-    /// Updates the levels after a block of `order` (at most 6) at frame `bit` of word `i` has become free. The word is now
-    /// `word`. Returns `false` if the level of the whole map may have changed.
+    /// Updates the levels after a block of `order` (at most 6) at frame `bit` of word `i` has become free; some of its frames
+    /// may have been free before. The word is now `word`. Returns `false` if the level of the whole map may have changed.
     #[inline(always)]
     pub(super) fn add_block(&mut self, i: usize, word: u64, bit: u32, order: u8) -> bool {
         // No branch depends on whether the word had a free block of this size.
@@ -270,15 +270,10 @@ mod tests {
                 let order = (state >> 32 & 31).trailing_zeros().min(u32::from(WORD_ORDER)) as u8;
                 let bit = ((state >> 40) as u32 % 64) >> order << order;
                 let frames = word::spread(1, order) << bit;
-                let was_free = map[i] & frames != 0;
                 map[i] |= frames;
                 let before = levels.whole();
-                if was_free {
-                    levels.set(i, map[i]);
-                } else {
-                    let is_same = levels.add_block(i, map[i], bit, order);
-                    assert!(!is_same || levels.whole() == before, "{map:x?}");
-                }
+                let is_same = levels.add_block(i, map[i], bit, order);
+                assert!(!is_same || levels.whole() == before, "{map:x?}");
                 assert!(levels.agree_with(map), "{map:x?}");
             }
         }
