@@ -127,6 +127,7 @@ costs! {
     library: Library {
         hot_alloc: Tenths, "an allocation from a ring";
         hot_free: Tenths, "a free into a ring";
+        other_list: Tenths, "the choice of a list that is not that of single movable frames";
         slow_alloc: Tenths, "an allocation that finds its ring empty";
         slow_free: Tenths, "a free that finds its ring full";
         ring_runs: Tenths, "a run of neighbours copied to or from a ring";
@@ -140,14 +141,17 @@ costs! {
         walk_zones: Tenths, "a further zone that a request tries";
         zone_hold: Tenths, "one hold of the zone lock";
         take_pageblocks: Tenths, "a pageblock that a batch selects and takes frames from";
-        take_bundles: Tenths, "a bundle taken";
+        take_bundles: Tenths, "a bundle of single frames taken";
+        take_high_order: Tenths, "a bundle of larger blocks taken";
         take_frames: Tenths, "a frame taken";
         give_pageblocks: Tenths, "a pageblock that a batch frees frames into";
-        give_bundles: Tenths, "a bundle freed";
+        give_singles: Tenths, "a bundle of one frame freed";
+        give_bundles: Tenths, "any other bundle freed";
         give_frames: Tenths, "a frame freed";
         depot_stacks: Tenths, "a stack of the depot that a batch uses";
         depot_blocks: Tenths, "a block copied to or from the depot";
         relist: Tenths, "a pageblock moved to another list";
+        pageblock_words: Tenths, "up to 64 neighbouring pageblocks allocated or freed as wholes together";
         whole_pageblocks: Tenths, "a pageblock allocated or freed as a whole";
         fallback: Tenths, "a search for a pageblock of another type";
         search: Tenths, "a pageblock that a search passes";

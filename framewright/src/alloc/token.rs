@@ -6,7 +6,7 @@ use super::slow;
 use crate::{
     core::{Claim, LocalZone, MemoryCore, SlowPathState},
     pcp::{ListIndex, Owned, RawFree},
-    platform::{Platform, Site},
+    platform::{Cost, Platform, Site},
     tuning::Hardening,
     types::{
         AllocError, Block, CpuId, Event, FreeError, MemoryTag, MigrateType, Order, Pfn, Request,
@@ -395,6 +395,7 @@ impl<'a, 'm, P: Platform> CpuToken<'a, 'm, P> {
     #[inline(never)]
     fn free_to_other_list(&mut self, frame: u32, order: Order) -> Option<FreeError> {
         let platform = self.memory().platform();
+        platform.cost(Cost::OtherList, 1);
         if push_directly(platform, self.claim.local_lists(), frame, order) {
             return None;
         }

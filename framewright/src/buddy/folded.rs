@@ -26,6 +26,7 @@ impl Buddy<'_> {
                 return;
             };
             watch.touch(Part::Leaf(leaf), Access::Write, Miss::Dependent);
+            watch.cost(Cost::PageblockWords, 1);
             watch.cost(Cost::WholePageblocks, mask.count_ones());
             self.fold(leaf, mask, of);
             // Wraps if the leaf starts before the zone.
@@ -78,6 +79,7 @@ impl Buddy<'_> {
         let mask = folded ^ rest;
         watch.touch(Part::Leaf(leaf), Access::Write, Miss::Independent);
         if given > 0 {
+            watch.cost(Cost::PageblockWords, 1);
             watch.cost(Cost::WholePageblocks, given as u32);
             self.give_pageblocks(leaf, mask, self.type_of(first.pageblock()));
         }

@@ -24,6 +24,9 @@ pub enum Cost {
     /// A free to a ring.
     HotFree,
 
+    /// A free that does not go directly to the list of single movable frames: the choice of its list.
+    OtherList,
+
     // ---- behind the rings, without the zone lock
     /// An allocation that found its ring empty: the path to the store behind it, and sizing.
     SlowAlloc,
@@ -54,16 +57,20 @@ pub enum Cost {
     ZoneHold,
     /// Pageblocks that a batch selected, and from which it took blocks.
     TakePageblocks,
-    /// Bundles taken, of orders below that of a pageblock.
+    /// Bundles of single frames taken.
     TakeBundles,
+    /// Bundles of larger blocks taken, below the order of a pageblock. Each is searched for.
+    TakeHighOrder,
     /// Frames in the taken bundles. Together with [`Cost::GiveFrames`], [`Cost::DepotBlocks`] and
     /// [`Cost::WholePageblocks`] they account for all frames that moved under a hold.
     TakeFrames,
     /// Pageblocks to which a batch gave blocks.
     GivePageblocks,
-    /// Bundles given, of orders below that of a pageblock.
+    /// Bundles given that are one frame each.
+    GiveSingles,
+    /// Other bundles given, of orders below that of a pageblock.
     GiveBundles,
-    /// Frames in the given bundles.
+    /// Frames given, in bundles or single.
     GiveFrames,
     /// Stacks of the depot that a batch used or searched.
     DepotStacks,
@@ -71,6 +78,8 @@ pub enum Cost {
     DepotBlocks,
     /// Pageblocks moved to another list because their largest block or their fullness changed.
     Relist,
+    /// Groups of up to 64 neighbouring pageblocks that were taken or given as wholes together.
+    PageblockWords,
     /// Pageblocks taken or given as a whole.
     WholePageblocks,
     /// Searches for a pageblock of another type.

@@ -6,15 +6,10 @@ use super::{
 };
 use crate::{
     buddy::{Buddy, Bundle, Bundles, Fallback, Refusals, Want, Watch},
-    platform::{Access, Cost, Miss, Platform, Site},
+    platform::{Access, Miss, Platform, Site},
     sync::{Address, Ordering},
     types::{Order, PAGEBLOCK_ORDER},
 };
-
-/// Costs of a batch that is taken: per bundle and per frame.
-const TAKE: (Cost, Cost) = (Cost::TakeBundles, Cost::TakeFrames);
-/// Costs of a batch that is freed: per bundle and per frame.
-const GIVE: (Cost, Cost) = (Cost::GiveBundles, Cost::GiveFrames);
 
 /// Length of the depot's interval in nanoseconds: far longer than any burst, and the interval at
 /// which Linux trims the lists of CPUs.
@@ -97,7 +92,7 @@ impl<'m, P: Platform> Zone<'m, P> {
             } else {
                 buddy.take_bundles(want, out, ())
             };
-            self.probe_bundles(platform, TAKE, out.as_slice());
+            self.probe_taken(platform, out.as_slice());
             Ok(fallback)
         })?;
         if out.is_empty() && depot_blocks == 0 {
@@ -163,7 +158,7 @@ impl<'m, P: Platform> Zone<'m, P> {
         buddy: &mut Buddy<'m>,
         bundles: &[Bundle],
     ) -> Refusals {
-        self.probe_bundles(platform, GIVE, bundles);
+        self.probe_given(platform, bundles);
         // If the platform has no simulator hooks, all callers share one compiled `give_bundles`.
         if P::LISTENING {
             buddy.give_bundles(bundles, self.hooks(platform))

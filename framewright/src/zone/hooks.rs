@@ -70,19 +70,24 @@ impl<P: Platform> Zone<'_, P> {
         platform.touch(Line::ZoneWords(self.placement.id), access, Miss::Dependent);
     }
 
-    /// Reports bundles that were taken or are about to be freed. Bundles of whole pageblocks are
-    /// not reported here: the buddy reports them, because it does not access their maps.
+    /// Reports bundles that were taken. Bundles of whole pageblocks are not reported here: the buddy
+    /// reports them, because it does not access their maps.
     #[inline(always)]
-    pub(super) fn probe_bundles(
-        &self,
-        platform: &P,
-        (per_bundle, per_frame): (Cost, Cost),
-        bundles: &[Bundle],
-    ) {
-        let probed = if P::LISTENING { bundles } else { &[] };
-        for bundle in probed.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK) {
-            platform.cost(per_bundle, 1);
-            platform.cost(per_frame, bundle.frame_count() as u32);
+    pub(super) fn probe_taken(&self, platform: &P, bundles: &[Bundle]) {
+        for bundle in parts_of_pageblocks::<P>(bundles) {
+            let is_searched = bundle.order > Order::ZERO;
+            platform.cost(if is_searched { Cost::TakeHighOrder } else { Cost::TakeBundles }, 1);
+            platform.cost(Cost::TakeFrames, bundle.frame_count() as u32);
+        }
+    }
+
+    /// Reports bundles that are about to be freed, without those of whole pageblocks.
+    #[inline(always)]
+    pub(super) fn probe_given(&self, platform: &P, bundles: &[Bundle]) {
+        for bundle in parts_of_pageblocks::<P>(bundles) {
+            let frames = bundle.frame_count() as u32;
+            platform.cost(if frames == 1 { Cost::GiveSingles } else { Cost::GiveBundles }, 1);
+            platform.cost(Cost::GiveFrames, frames);
         }
     }
 
@@ -115,4 +120,11 @@ impl<P: Platform> Zone<'_, P> {
             platform.touch(leaf, Access::Read, Miss::Dependent);
         }
     }
+}
+
+/// The bundles of blocks that are smaller than a pageblock. None if nobody listens.
+#[inline(always)]
+fn parts_of_pageblocks<P: Platform>(bundles: &[Bundle]) -> impl Iterator<Item = &Bundle> {
+    let reported = if P::LISTENING { bundles } else { &[] };
+    reported.iter().filter(|bundle| bundle.order < Order::PAGEBLOCK)
 }
