@@ -173,6 +173,30 @@ fn all_work_is_charged() {
 }
 
 #[test]
+fn single_frames_larger_blocks_and_pageblocks_are_charged_apart() {
+    let apart = [Cost::GiveSingles, Cost::TakeHighOrder, Cost::PageblockWords, Cost::OtherList];
+    // Whether each kind is reported of some allocations, and of 4 frees that are at least 64 frames apart.
+    for (number, step, expected) in [
+        (0, 64, [true, false, false, false]),
+        (2, 16, [false, true, false, true]),
+        (9, 1, [false, false, true, true]),
+    ] {
+        with_memory(&[], |memory, machine| {
+            let mut token = memory.cpu(cpu(0)).unwrap();
+            let request = Request::new(order(number), MigrateType::Movable);
+            let mut blocks: Vec<_> =
+                (0..4 * step).map(|_| Some(token.alloc(request).unwrap())).collect();
+            for block in blocks.iter_mut().step_by(step) {
+                token.free(block.take().unwrap()).unwrap();
+            }
+            token.drain();
+            assert_eq!(apart.map(|cost| machine.cost_of(cost) > 0), expected, "order {number}");
+            blocks.into_iter().flatten().for_each(|block| token.free(block).unwrap());
+        });
+    }
+}
+
+#[test]
 fn work_of_the_depot_is_charged() {
     let settings = [
         ("pcp.batch", "7"),
