@@ -151,7 +151,7 @@ costs! {
         depot_stacks: Tenths, "a stack of the depot that a batch uses";
         depot_blocks: Tenths, "a block copied to or from the depot";
         relist: Tenths, "a pageblock moved to another list";
-        pageblock_words: Tenths, "up to 64 neighbouring pageblocks allocated or freed as wholes together";
+        pageblock_words: Tenths, "a group of up to 64 neighbouring pageblocks, each allocated or freed as a whole";
         whole_pageblocks: Tenths, "a pageblock allocated or freed as a whole";
         fallback: Tenths, "a search for a pageblock of another type";
         search: Tenths, "a pageblock that a search passes";

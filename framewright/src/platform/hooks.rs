@@ -78,7 +78,7 @@ pub enum Cost {
     DepotBlocks,
     /// Pageblocks moved to another list because their largest block or their fullness changed.
     Relist,
-    /// Groups of up to 64 neighbouring pageblocks that were taken or given as wholes together.
+    /// Groups of up to 64 neighbouring pageblocks, each taken or given as a whole.
     PageblockWords,
     /// Pageblocks taken or given as a whole.
     WholePageblocks,

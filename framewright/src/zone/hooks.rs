@@ -122,7 +122,7 @@ impl<P: Platform> Zone<'_, P> {
     }
 }
 
-/// The bundles of blocks that are smaller than a pageblock. None if nobody listens.
+/// The bundles of blocks that are smaller than a pageblock; none if the platform ignores the hooks.
 #[inline(always)]
 fn parts_of_pageblocks<P: Platform>(bundles: &[Bundle]) -> impl Iterator<Item = &Bundle> {
     let reported = if P::LISTENING { bundles } else { &[] };

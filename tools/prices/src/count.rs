@@ -27,13 +27,13 @@ pub(crate) fn work_of(workload: &str, part: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Instructions that are counted with each stretch of code but belong to the counting.
+/// Instructions that starting and stopping callgrind adds to each counted call or hold.
 pub(crate) fn counting() -> Result<u64, String> {
     Ok(total(&NOTHING, Part::Alloc)? / NOTHINGS)
 }
 
-/// The instructions of a part of a workload, which reported the given work. Each stretch of it takes `counting`
-/// instructions more.
+/// The instructions of a part of a workload, which reported the given work. Callgrind counts `counting` more for each
+/// call or hold.
 pub(crate) fn counted(
     workload: &Workload,
     part: Part,
@@ -45,8 +45,8 @@ pub(crate) fn counted(
         Part::Free => matches!(cost, Cost::HotFree | Cost::SlowFree),
         Part::AllocHold | Part::FreeHold => cost == Cost::ZoneHold,
     };
-    let stretches: u64 = reported.iter().filter(begins).map(|(_, units)| units).sum();
-    Ok(total(workload, part)?.saturating_sub(counting * stretches))
+    let starts: u64 = reported.iter().filter(begins).map(|(_, units)| units).sum();
+    Ok(total(workload, part)?.saturating_sub(counting * starts))
 }
 
 fn total(workload: &Workload, part: Part) -> Result<u64, String> {

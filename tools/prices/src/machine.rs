@@ -17,7 +17,7 @@ use framewright::{
     sync::{PlainWord, RawLock, SpinFlag},
 };
 
-/// A part of the work of a workload.
+/// Allocations or frees, without the holds of the zone lock or only these.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Part {
@@ -77,7 +77,8 @@ pub(crate) fn run<R>(part: Part, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Begins or ends a hold of the zone lock: the counting of it, or of what is outside.
+/// Called when the zone lock was acquired and before it is released. Starts or stops counting, if the wanted part is the
+/// hold or the code around it.
 #[inline(always)]
 fn hold() {
     toggle_if(|wanted, running| wanted == running || wanted == running + 2);

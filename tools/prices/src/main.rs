@@ -25,7 +25,8 @@ use framewright_sim::{
 use machine::Part;
 use work::WORKLOADS;
 
-/// What was reported and what was counted in one part of one workload.
+/// The allocations or the frees of a workload, outside or inside holds of the zone lock: the work that the library
+/// reported, and the instructions that callgrind counted.
 pub(crate) struct Sample {
     workload: &'static str,
     /// Units of work, as the library reported them.
